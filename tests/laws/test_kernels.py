@@ -16,7 +16,7 @@ from rankwise.comparisons.gp.terms import Covariance, WithCircles
 from rankwise.core.storable import STORABLE, storable
 from rankwise.features import kernels as home
 from rankwise.features.function_space import smallest_space
-from rankwise.features.kernels import as_kernel
+from rankwise.features.kernels import as_kernel, chosen_by_name
 from rankwise.rankers.storage import StateReader, StateWriter
 
 P = problem(seed=0, sizes=(6, 5, 1, 7))
@@ -154,6 +154,7 @@ def test_a_ranker_finds_a_kernel_by_name_and_brings_it_back_from_a_file(name, tm
 def toy():
     """Define a kernel as an engineer would; forget it afterwards."""
 
+    @chosen_by_name
     @storable
     @dataclass(frozen=True)
     class Cauchy(Kernel):

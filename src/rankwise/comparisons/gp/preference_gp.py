@@ -77,6 +77,7 @@ from rankwise.core.checks import (
 )
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.comparisons.dates import as_days
+from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import (
@@ -91,7 +92,9 @@ from rankwise.features.function_space import choose_basis
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import are_positions, read_items
+from rankwise.io.frames import known_features, read_columns
 from rankwise.rankers.base import Ranker, generator
+from rankwise.rankers.reading import read_scored
 from rankwise.rankers.scoring_function import ScoringFunction, scoring_function, unscaled_function
 
 MAX_SEARCHED = 400
@@ -473,6 +476,7 @@ class PreferenceGP(Ranker):
             raise InvalidInputError(
                 "`fit` must be given items `X`, or comparisons by name (`pairs`): got neither."
             )
+        X, y, qid, sample_weight = read_scored(self, X, y, qid, sample_weight)
         names, X = read_items(X)
         given = {
             "tied_weight": tied_weight,
@@ -882,16 +886,18 @@ class PreferenceGP(Ranker):
         std or cov : optional
         """
         refuse_std_and_cov(return_std, return_cov)
-        rows = self._at_date(self._rows_to_predict(X), date)
+        rows, process = self._at_date(self._rows_to_predict(X), date), self._process
+        found: FloatArray | tuple[FloatArray, FloatArray]
         if judge is not None:
-            scores, covariance = self._process.joint_of_person(rows, self._person(judge))
-            if return_cov:
-                return scores, covariance
-            return (scores, np.sqrt(covariance.diagonal())) if return_std else scores
-        if return_cov:
-            return self._process.joint(rows)
-        scores = self._process.mean(rows)
-        return (scores, self._process.deviations(rows)) if return_std else scores
+            scores, covariance = process.joint_of_person(rows, self._person(judge))
+            std = np.sqrt(covariance.diagonal())
+            found = (scores, covariance) if return_cov else (scores, std) if return_std else scores
+        elif return_cov:
+            found = process.joint(rows)
+        else:
+            scores = process.mean(rows)
+            found = (scores, process.deviations(rows)) if return_std else scores
+        return as_given(found, X)
 
     def rank(
         self,
@@ -941,9 +947,10 @@ class PreferenceGP(Ranker):
         check_flag("as_frame", as_frame)
         if as_frame and items is None:
             items = names
-        scores = self.predict(X, judge=judge)
+        qid, items = map(on_host, read_columns(X, qid=qid, items=items))
+        scores = on_host(self.predict(X, judge=judge))
         order = self._in_order(scores, qid, k, as_frame=as_frame, items=items)
-        return order if as_frame or names is None else names[order]
+        return as_given(order if as_frame or names is None else names[order], X)
 
     def predict_pair(
         self,
@@ -1722,8 +1729,9 @@ class PreferenceGP(Ranker):
         if isinstance(X, str):
             X = [X]
         if _are_names(X):
-            return self._model.rows_at(self._positions(X))
-        names, features = read_items(X)
+            return self._model.rows_at(self._positions(on_host(X)))
+        known = known_features(X, vars(self).get("feature_names_in_"))
+        names, features = read_items(on_host(known))
         model, given = self._model, self._check_rows(features, reset=False)
         rows = model.numbered(model.recognised(given))
         return rows if names is None else self._told_apart(rows, names)
