@@ -322,7 +322,7 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ),
         ((*FIT, "--alpha", 0), "--alpha must be a finite number above 0"),
         ((*FIT, "--alpha", 1, "--alphas", "1,2"), "Only one of --alpha and --alphas"),
-        ((*FIT, "--tol", 2), "--tol must be a number from 0 to below 1"),
+        ((*FIT, "--tol", 2), "--tol must be a finite number from 0 on and below 1"),
         ((*FIT, "--max-iter", 0), "--max-iter must be a whole number above 0"),
         ((*FIT, "--checkpoint", "no/run"), "The folder of no/run must exist"),
         ((*FIT, *GRID, "--measure", "NDGC"), "Unknown measure 'NDGC'"),

@@ -12,7 +12,7 @@ from architecture import options
 from rankwise.apps.cli.jobs.parameters import values_of
 from rankwise.apps.cli.parameters import PATH, described_parameters, flag_of
 from rankwise.core.params import rules_of
-from rankwise.features.kernels import KERNELS
+from rankwise.features.kernels import KERNELS, chosen_by_name
 
 DESCRIBED = described_parameters()
 
@@ -47,6 +47,7 @@ def test_defaults_and_choices_are_those_of_the_library(command):
 def test_a_new_kernel_is_an_option_with_its_parameters(monkeypatch):
     monkeypatch.setitem(KERNELS, "wiggly", None)  # put back as it was, at the end
 
+    @chosen_by_name
     @dataclass(frozen=True)
     class Wiggly(rankwise.Gaussian):
         """A kernel that was just written.
