@@ -76,11 +76,19 @@ def test_a_new_kernel_is_an_option_with_its_parameters(monkeypatch):
         (rankwise.DORM, {"C": "2", "decay": "0.25"}, {"C": 2, "decay": 0.25}),
         (rankwise.DORMCV, {"Cs": "4"}, {"Cs": 4}),
         (rankwise.RankRLSCV, {"alphas": "1e-1:10:3"}, {"alphas": [0.1, 1, 10]}),
-        (rankwise.RankRLS, {"kernel": "gaussian", "gamma": "scale"}, {"kernel": KERNELS["gaussian"]()}),
-        (rankwise.AutoRanker, {"memory": "2G", "time_budget": "none"}, {"memory": 2 << 30, "time_budget": None}),
+        (
+            rankwise.RankRLS,
+            {"kernel": "gaussian", "gamma": "scale"},
+            {"kernel": KERNELS["gaussian"]()},
+        ),
+        (
+            rankwise.AutoRanker,
+            {"memory": "2G", "time_budget": "none"},
+            {"memory": 2 << 30, "time_budget": None},
+        ),
         (rankwise.LinearRankRLS, {"early_stopping": True}, {"early_stopping": True}),
     ],
-)  # fmt: skip
+)
 def test_texts_are_read_by_the_rules_of_parameters(owner, texts, values):
     found = values_of(owner, texts)
     assert {name for name in found if name not in ("random_state", "progress")} == set(values)
