@@ -12,8 +12,8 @@ import pytest
 import rankwise
 from rankwise.apps.cli.app import COMMANDS, FAMILIES
 from rankwise.apps.cli.fit_commands import Fit, FitLinear, FitRLS
-from rankwise.apps.cli.jobs.fits import automatic, cluster, pairwise
 from rankwise.apps.cli.jobs import models
+from rankwise.apps.cli.jobs.fits import automatic, cluster, pairwise
 from rankwise.apps.cli.output import print_table
 from systems import loaded_by_scikit_learn
 

@@ -89,8 +89,8 @@ def test_a_partial_table_and_comparisons(learn, tables):
 
 def test_a_grid_and_rankings_of_new_items(learn):
     report, _ = learn(
-        "scores.csv", "--alphas", "0.1,1,10", "--new", "both", "--rankings", "top.csv", "--top", "2",
-        "--new-items", "new.csv",
+        "scores.csv", "--alphas", "0.1,1,10", "--new", "both", "--rankings", "top.csv",
+        "--top", "2", "--new-items", "new.csv",
     )  # fmt: skip
     expected = ConditionalRankRLSCV([0.1, 1.0, 10.0], new="both", random_state=0)
     expected.fit(USERS, FILMS, Y)
