@@ -1,8 +1,10 @@
 """The normal equations of a preference graph over a function space."""
 
-from rankwise.core.arrays import IntArray, Matrix, dense_rows
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.devices import Device
+from rankwise.core.namespaces import Array, copy_of, take_rows
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace
+from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
 
@@ -37,3 +39,25 @@ def normal_equations_on(
         return DeviceSystem.primal(graph, F, C, device)
     K = space.kernel_matrix(device=device)
     return DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+
+
+def dual_system(
+    space: FunctionSpace, graph: PreferenceGraph, alone: IntArray, device: Device | None
+) -> tuple[Dual | DeviceSystem, Array]:
+    """Return the dual equations, and the kernel of some items with its coordinates, row by row."""
+    K = space.kernel_matrix(device=device)
+    of_alone, root = copy_of(take_rows(K, alone).T), graph.laplacian.root()
+    rows = coordinates_of(root, of_alone, device).T
+    if device is None:
+        return Dual.of(graph, K, trusted=space.kernel_is_trusted), rows
+    return DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted), rows
+
+
+def there(values: FloatArray, device: Device | None) -> Array:
+    """Return an array where a problem is solved."""
+    return values if device is None else device.array(values)
+
+
+def coordinates_of(root: Root, V: Array, device: Device | None) -> Array:
+    """Return ``R'V`` where V is."""
+    return root.to_coordinates(V) if device is None else root.on(device).coordinates(V)
