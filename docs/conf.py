@@ -74,9 +74,10 @@ GENERATED = Path(__file__).parent / "api" / "generated"
 GROUPS = {
     "automatic": "Rankers that choose by themselves",
     "rankers": "Rankers",
-    "report": "Reports",
-    "export": "Other engines",
-    "serve": "Serving",
+    "comparisons": "Leaderboards and processes",
+    "apps.report": "Reports",
+    "apps.export": "Other engines",
+    "apps.serve": "Serving",
     "transformers": "Features inside queries",
     "selection": "Model selection",
     "measures": "Measures",
@@ -86,17 +87,25 @@ GROUPS = {
     "solve": "Solutions and their certificates",
     "io": "Files",
     "datasets": "Data sets",
-    "distributed": "Clusters",
+    "apps.distributed": "Clusters",
 }
 
 
 def public_modules():
     """Yield the modules that name their public objects: rankwise first, then its packages."""
     yield rankwise
-    for package in pkgutil.iter_modules(rankwise.__path__, "rankwise."):
+    for package in pkgutil.walk_packages(rankwise.__path__, "rankwise."):
+        if not package.ispkg:
+            continue
         module = import_module(package.name)
-        if package.ispkg and "__all__" in vars(module):
+        if "__all__" in vars(module):
             yield module
+
+
+def package_of(module):
+    """Return the package of a module below rankwise; applications are packages of their own."""
+    first, second = module.split(".")[1:3]
+    return f"{first}.{second}" if first == "apps" else first
 
 
 def public_names():
@@ -107,7 +116,7 @@ def public_names():
             value = getattr(module, name)
             if not name.startswith("__") and value not in found.values():
                 found[f"{module.__name__}.{name}"] = value
-    entries = [(value.__module__.split(".")[1], name, value) for name, value in found.items()]
+    entries = [(package_of(value.__module__), name, value) for name, value in found.items()]
     return sorted(entries, key=lambda entry: (list(GROUPS).index(entry[0]), entry[1]))
 
 

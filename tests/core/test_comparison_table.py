@@ -46,7 +46,8 @@ def test_rows_without_weight_are_left_out():
 
 def test_old_comparisons_weigh_less():
     one = table(date=["2026-01-01", "2026-01-11", "2026-01-21"]).decayed(10.0)
-    np.testing.assert_allclose(one.weight, [0.25, 0.5, 1.0])
+    np.testing.assert_allclose(one.weight / one.weight[-1], [0.25, 0.5, 1.0])
+    assert one.weight.sum() == pytest.approx(1.75**2 / (0.25**2 + 0.5**2 + 1.0))
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from rankwise.features.kernels import (
     own_product,
 )
 from rankwise.selection.leave_query_out import Solution
+from rankwise.solve.normal_equations import Spectrum
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(13, 4)) + 2.0
@@ -242,14 +243,14 @@ def solutions(there):
     S = DEFINITE - np.eye(13)
     values, vectors = np.linalg.eigh(S)
     values = np.maximum(values, 0.0)
-    yield S, 0.0, np.eye(13), Solution.decomposed(values, there(vectors), TARGETS, ALPHAS)
+    yield S, 0.0, np.eye(13), Solution.decomposed(Spectrum(values, there(vectors)), TARGETS, ALPHAS)
     for a, alpha in enumerate(ALPHAS):
         inverse = np.linalg.inv(np.linalg.cholesky(S + alpha * np.eye(13)))
         yield S, 0.0, np.eye(13), (np.array([a]), Solution.factored(there(inverse), TARGETS))
     elsewhere = RNG.normal(size=(4, 4))
     values, V = np.linalg.eigh(X.T @ X + elsewhere.T @ elsewhere)
     moment = X.T @ TARGETS + elsewhere.T @ OTHER_TARGETS
-    found = Solution.of_features(values, there(V), there(X), there(moment), ALPHAS)
+    found = Solution.of_features(Spectrum(values, there(V)), there(X), there(moment), ALPHAS)
     yield None, elsewhere, X, (np.arange(3), found)
 
 

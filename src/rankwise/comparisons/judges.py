@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import html_table, text_table
 from rankwise.core.storable import storable
+from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.newton import halved
 
 USUAL_SPREAD, SPREAD_WEIGHT = 0.5, 2.0
@@ -24,8 +25,17 @@ CARELESS_RATE = 0.05
 MAX_HALVINGS = 8
 """How often the step of a judge is halved."""
 
-N_GRID = 9
-"""Reliabilities over which a judge's answers are averaged."""
+RATE_WEIGHT = 4.0
+"""How many judges the usual share of careless ones counts like."""
+
+CARELESS_RULE = StoppingRule(tol=1e-4, max_iter=50)
+"""The tolerance is a bound on the change of a probability."""
+
+LOG_RELIABILITIES = 0.4 * np.arange(-7.0, 8.0)
+"""Logarithms of the reliabilities over which a judge's answers are averaged."""
+
+DEVIATIONS = 1.6448536
+"""Standard deviations on either side of a 90 % interval."""
 
 
 def spread_between(values: FloatArray, variance: FloatArray) -> float:
@@ -74,33 +84,54 @@ def improved_habits(
 
 
 def careless_probability(
-    log_likelihood: Callable[[FloatArray], FloatArray], values: FloatArray, variance: FloatArray
+    log_likelihood: Callable[[FloatArray], FloatArray], n_judges: int
 ) -> FloatArray:
     """Return the probability that each judge's answers do not follow the scores.
 
-    Reliabilities are averaged over the spread of all other judges; the other two hypotheses are
-    answers at random and reversed answers.
+    Careful judges have reliabilities whose logarithms are Gaussian; the other two hypotheses are
+    answers at random and reversed answers. Mean and variance of the Gaussian and the shares of
+    both, which are at least the usual ones, are learned from all other judges, by
+    expectation-maximisation.
 
     Parameters
     ----------
     log_likelihood : callable
         Log-likelihood of the answers of every judge, given a reliability for each.
-    values, variance : (n_judges,)
-        The logarithms of the reliabilities, and their variances.
+    n_judges : int
     """
-    nodes, weights = np.polynomial.hermite_e.hermegauss(N_GRID)
-    share = np.log(weights / weights.sum())[:, None]
-    squares = values**2 + variance
-    total = squares.sum() - squares + SPREAD_WEIGHT * USUAL_SPREAD**2
-    spread = np.sqrt(total / (len(values) - 1.0 + SPREAD_WEIGHT))
-    grid = np.exp(np.outer(nodes, spread))
-    usual = np.logaddexp.reduce(share + [log_likelihood(a) for a in grid])
-    reverse = np.logaddexp.reduce(share + [log_likelihood(-a) for a in grid])
-    wrong = np.logaddexp(log_likelihood(np.zeros_like(values)), reverse) + np.log(
-        0.5 * CARELESS_RATE
-    )
-    right = usual + np.log1p(-CARELESS_RATE)
-    return np.exp(wrong - np.logaddexp(wrong, right))
+    # likelihood of careful, reversed and random answers at every reliability of the grid
+    grid, everyone = LOG_RELIABILITIES[:, None], np.ones(n_judges)
+    careful = np.array([log_likelihood(np.exp(x) * everyone) for x in LOG_RELIABILITIES])
+    reverse = np.array([log_likelihood(-np.exp(x) * everyone) for x in LOG_RELIABILITIES])
+    random = log_likelihood(0.0 * everyone)
+    # start: usual shares and spread around the median of the most probable reliabilities
+    mean = np.median(LOG_RELIABILITIES[careful.argmax(axis=0)]) * everyone
+    spread, rate = USUAL_SPREAD * everyone, np.full((2, n_judges), 0.5 * CARELESS_RATE)
+    wrong = np.zeros_like(rate)
+    for _ in range(CARELESS_RULE.max_iter):
+        # expectation: probability of each hypothesis, moments of a careful judge's reliability
+        prior = -0.5 * ((grid - mean) / spread) ** 2
+        prior -= np.logaddexp.reduce(prior)
+        evidence = np.logaddexp.reduce(prior + careful)
+        hypotheses = np.log(np.vstack([1.0 - rate.sum(axis=0), rate]))
+        hypotheses += [evidence, random, np.logaddexp.reduce(prior + reverse)]
+        before, wrong = wrong, np.exp(hypotheses - np.logaddexp.reduce(hypotheses))[1:]
+        if np.abs(wrong - before).max() < CARELESS_RULE.tol:
+            break
+        moments = [(np.exp(prior + careful - evidence) * grid**m).sum(axis=0) for m in range(3)]
+        # maximisation: for each judge, the parameters of all others, shrunk
+        n_careful, first, second = _of_others((1.0 - wrong.sum(axis=0)) * moments)
+        mean = first / np.maximum(n_careful, 1e-9)
+        total = np.maximum(second - mean * first, 0.0) + SPREAD_WEIGHT * USUAL_SPREAD**2
+        spread = np.sqrt(total / (n_careful + SPREAD_WEIGHT))
+        n_wrong = _of_others(wrong) + RATE_WEIGHT * 0.5 * CARELESS_RATE
+        rate = np.maximum(n_wrong / (n_judges - 1.0 + RATE_WEIGHT), 0.5 * CARELESS_RATE)
+    return wrong.sum(axis=0)
+
+
+def _of_others(values: FloatArray) -> FloatArray:
+    """Return, for each judge, the sum of the values of all others, along the last axis."""
+    return values.sum(axis=-1, keepdims=True) - values
 
 
 @storable
@@ -144,6 +175,41 @@ class JudgeReport:
     width: FloatArray
     agreement: FloatArray
     careless: FloatArray
+
+    @classmethod
+    def of(
+        cls,
+        names: NDArray[Any],
+        n_tied: FloatArray,
+        n_decided: FloatArray,
+        n_right: FloatArray,
+        log_reliability: FloatArray,
+        std: FloatArray,
+        width: FloatArray,
+        careless: FloatArray,
+    ) -> Self:
+        """Count shares, and give the reliabilities with their intervals.
+
+        Parameters
+        ----------
+        names, width, careless : (n_judges,)
+        n_tied, n_decided, n_right : (n_judges,)
+            Numbers of ties, of answers with a winner, and of those that agree with the scores.
+        log_reliability, std : (n_judges,)
+            Logarithms of the reliabilities, and their standard deviations.
+        """
+        n_answers, reach = n_tied + n_decided, DEVIATIONS * std
+        return cls(
+            names,
+            n_answers,
+            n_tied / np.maximum(n_answers, 1e-300),
+            np.exp(log_reliability),
+            np.exp(log_reliability - reach),
+            np.exp(log_reliability + reach),
+            width,
+            n_right / np.maximum(n_decided, 1e-300),
+            careless,
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """Return a dictionary for each judge, most suspect first."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, ndtr, ndtri
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, sum_by
 from rankwise.core.checks import (
     check_choice,
     check_count,
@@ -49,6 +49,8 @@ class Effect:
     name : str
     value, low, high : float
         The estimate and its interval.
+    usual : float
+        The value of the covariate in all comparisons, if it was one; else 0.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Effect:
     value: float
     low: float
     high: float
+    usual: float = 0.0
 
     def scaled(self, unit: float) -> Self:
         """Return the same in another unit."""
@@ -180,6 +183,12 @@ class Leaderboard:
     judges : JudgeReport or None
     unit, centre : float
         The scale on which scores are shown: centre + unit * score.
+    group : (n_items,) or None
+        The group of each item, from 0, where some items never met, not even through others: ranks,
+        scores and probabilities hold inside a group only, and groups follow each other, the largest
+        first. None if all items met.
+    reading_ : tuple of str
+        How the comparisons were read, a line for each part.
 
     Examples
     --------
@@ -212,6 +221,8 @@ class Leaderboard:
     judges: Any = None
     unit: float = 1.0
     centre: float = 0.0
+    group: IntArray | None = None
+    reading_: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -228,11 +239,17 @@ class Leaderboard:
     ) -> Self:
         """Sort items by their scores; intervals are wider than Gaussian ones by a factor."""
         check_share("level", level)
+        group, covariance = context.pop("group", None), context.pop("covariance", None)
         order = np.argsort(-score, kind="stable")
-        place = np.arange(1, len(order) + 1)  # an interval holds the rank shown
+        if group is None:
+            place, centred = np.arange(1, len(order) + 1), score[order] - score.mean()
+        else:
+            # inside groups: places from 1, scores around 0
+            order = order[np.argsort(group[order], kind="stable")]
+            group, sizes = group[order], np.bincount(group)
+            place = np.arange(1, len(order) + 1) - (np.cumsum(sizes) - sizes)[group]
+            centred = score[order] - (sum_by(group, score[order], len(sizes)) / sizes)[group]
         reach = widening * float(ndtri(0.5 + 0.5 * level)) * std[order]
-        centred = score[order] - score.mean()
-        covariance = context.pop("covariance", None)
         if covariance is not None:
             covariance = covariance[np.ix_(order, order)]
         return cls(
@@ -241,12 +258,13 @@ class Leaderboard:
             std[order],
             centred - reach,
             centred + reach,
-            np.minimum(ranks.low[order], place),
+            np.minimum(ranks.low[order], place),  # an interval holds the rank shown
             np.maximum(ranks.high[order], place),
             ranks.best[order],
             answers[order],
             level,
             covariance=covariance,
+            group=group,
             **context,
         )
 
@@ -254,6 +272,19 @@ class Leaderboard:
     def n_items(self) -> int:
         """Number of items."""
         return len(self.names)
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups of items that never met."""
+        return 1 if self.group is None else int(self.group[-1]) + 1
+
+    @property
+    def rank(self) -> IntArray:
+        """The rank of each item, from 1, inside its group."""
+        places = np.arange(self.n_items)
+        if self.group is not None:
+            places = places - np.searchsorted(self.group, self.group)
+        return places + 1
 
     def rank_range(self, place: int) -> str:
         """Return the interval of a rank as text, such as "1-3".
@@ -289,6 +320,8 @@ class Leaderboard:
         -------
         probability : (n_items, n_items)
             Ties count for neither item; the diagonal is 0.5 minus half the probability of a tie.
+            Covariates are 0: nobody is shown first or at home. Not a number for items that never
+            met, not even through others.
         """
         at = np.arange(self.n_items) if names is None else self._places(names)
         if len(at) > MAX_MATRIX:
@@ -300,9 +333,11 @@ class Leaderboard:
         variance = self.std[at][:, None] ** 2 + self.std[at] ** 2
         if self.covariance is not None:
             variance = variance - 2.0 * self.covariance[np.ix_(at, at)]
-        win = _win_probability(lead - self.width, np.maximum(variance, 0.0), self.link)
-        loss = _win_probability(-lead - self.width, np.maximum(variance, 0.0), self.link)
-        return (1.0 - self.flip_rate) * win + self.flip_rate * loss
+        win, loss = self._by_any_judge(lead, np.maximum(variance, 0.0))
+        won = (1.0 - self.flip_rate) * win + self.flip_rate * loss
+        if self.group is None:
+            return won
+        return np.where(self.group[at][:, None] == self.group[at], won, np.nan)
 
     def predict_pair(
         self,
@@ -319,51 +354,80 @@ class Leaderboard:
         first, second : sequence of names
             The items of each pair, in the order in which they are shown.
         covariates : mapping of name to (n_pairs,), optional
-            Values of the covariates, by the names of ``effects``; 0 by default.
+            Values of the covariates, by the names of ``effects``. By default what they were in all
+            comparisons, if that was one number (the first item is shown first, or plays at home),
+            else 0.
         judge : sequence of names, optional
-            Who answers, after a fit with ``judges=True``; by default an average judge.
+            Who answers, after a fit with ``judges=True``. By default, and for judges whose answers
+            are not known, one of the judges, drawn by their numbers of answers.
 
         Returns
         -------
         probability : (n_pairs, 3)
         """
         i, j = self._places(first), self._places(second)
-        lead = self.score[i] - self.score[j]
-        effects = {one.name: one.value for one in self.effects}
-        for name, values in (covariates or {}).items():
+        if self.group is not None and (self.group[i] != self.group[j]).any():
+            pair = int(np.argmax(self.group[i] != self.group[j]))
+            raise InvalidInputError(
+                "Pairs must be of items that met, if only through others: nothing tells "
+                f"{self.names[i[pair]]} from {self.names[j[pair]]}. Add comparisons that join "
+                "their groups."
+            )
+        lead = self.score[i] - self.score[j] + self._effect_of(covariates or {})
+        variance = self.std[i] ** 2 + self.std[j] ** 2
+        if self.covariance is not None:
+            variance = np.maximum(variance - 2.0 * self.covariance[i, j], 0.0)
+        win, loss = self._by_any_judge(lead, variance)
+        if judge is not None:
+            at, is_known = self._known_judges(judge, len(lead))
+            factor, width = self.judges.reliability[at], self.judges.width[at]
+            own = _win_and_loss(factor * lead, factor**2 * variance, width, self.link)
+            win, loss = np.where(is_known, own[0], win), np.where(is_known, own[1], loss)
+        share = self.flip_rate
+        decided = (1.0 - share) * win + share * loss, (1.0 - share) * loss + share * win
+        return np.column_stack([decided[0], 1.0 - win - loss, decided[1]])
+
+    def _effect_of(self, covariates: Mapping[str, ArrayLike]) -> FloatArray | float:
+        """Return what covariates add to leads; those not given have their usual values."""
+        effects = {one.name: one for one in self.effects}
+        for name in covariates:
             if name not in effects:
                 raise InvalidInputError(
                     f"`covariates` must be among those with known effects, {list(effects)}: got "
                     f"{name!r}."
                 )
-            lead = lead + effects[name] * np.asarray(values, dtype=float)
-        variance = self.std[i] ** 2 + self.std[j] ** 2
-        if self.covariance is not None:
-            variance = np.maximum(variance - 2.0 * self.covariance[i, j], 0.0)
-        factor, width = self._habits(judge, len(lead))
-        win, loss = (
-            _win_probability(sign * factor * lead - width, factor**2 * variance, self.link)
-            for sign in (1.0, -1.0)
-        )
-        share = self.flip_rate
-        decided = (1.0 - share) * win + share * loss, (1.0 - share) * loss + share * win
-        return np.column_stack([decided[0], 1.0 - win - loss, decided[1]])
+        given = {name: np.asarray(values, dtype=float) for name, values in covariates.items()}
+        return sum(one.value * given.get(name, one.usual) for name, one in effects.items())
 
-    def _habits(self, judge: Sequence[Any] | None, n_pairs: int) -> tuple[Any, Any]:
-        """Return reliability and tie width of judges."""
-        if judge is None:
-            return 1.0, self.width
+    def _by_any_judge(
+        self, lead: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the probabilities of a win and of a loss, averaged over the judges' answers."""
+        if self.judges is None:
+            return _win_and_loss(lead, variance, self.width, self.link)
+        share = self.judges.n_answers / self.judges.n_answers.sum()
+        win, loss = np.zeros_like(lead), np.zeros_like(lead)
+        habits = zip(share, self.judges.reliability, self.judges.width, strict=True)
+        for weight, factor, width in habits:
+            one = _win_and_loss(factor * lead, factor**2 * variance, width, self.link)
+            win, loss = win + weight * one[0], loss + weight * one[1]
+        return win, loss
+
+    def _known_judges(self, judge: Sequence[Any], n_pairs: int) -> tuple[IntArray, BoolArray]:
+        """Return the positions of judges, and whether they are known; 0 for those who are not."""
         if self.judges is None:
             raise InvalidInputError(
                 "`judge` needs a leaderboard made with judges=True: this one has no judges."
             )
-        known = self.judges.names.tolist()
-        at = positions_of(judge, known, f"the leaderboard's {len(known)} judges")
-        if len(at) not in (1, n_pairs):
+        place = {name: at for at, name in enumerate(self.judges.names.tolist())}
+        found = [place.get(name, -1) for name in np.asarray(judge).tolist()]
+        if len(found) not in (1, n_pairs):
             raise InvalidInputError(
-                f"`judge` must be one judge, or one for each of the {n_pairs} pairs: got {len(at)}."
+                f"`judge` must be one judge, or one for each of the {n_pairs} pairs: got "
+                f"{len(found)}."
             )
-        return self.judges.reliability[at], self.judges.width[at]
+        at = np.array(found, dtype=np.intp)
+        return np.maximum(at, 0), at >= 0
 
     def _places(self, names: Sequence[Any]) -> IntArray:
         return positions_of(names, self.names.tolist(), f"the leaderboard's {self.n_items} items")
@@ -372,9 +436,11 @@ class Leaderboard:
         """Return a dictionary for each item, best first."""
         shown = [self.centre + self.unit * values for values in (self.score, self.low, self.high)]
         columns = zip(self.names.tolist(), *(values.tolist() for values in shown), strict=True)
+        ranks, groups = self.rank.tolist(), self.group
         return [
             {
-                "rank": place + 1,
+                **({} if groups is None else {"group": int(groups[place]) + 1}),
+                "rank": ranks[place],
                 "item": name,
                 "score": score,
                 "low": low,
@@ -443,12 +509,15 @@ class Leaderboard:
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the cells that text formats show."""
         digits = self.n_digits
+        several = self.group is not None
         header = [
-            "rank", "item", "score", f"{self.level:.0%} interval", "rank interval", "best",
-            "answers",
-        ]  # fmt: skip
+            *["group"] * several,
+            *("rank", "item", "score", f"{self.level:.0%} interval", "rank interval"),
+            *("best", "answers"),
+        ]
         body = [
             [
+                *[str(row.get("group"))] * several,
                 str(row["rank"]),
                 str(row["item"]),
                 f"{row['score']:.{digits}f}",
@@ -484,13 +553,21 @@ def _win_probability(mean: FloatArray, variance: FloatArray, link: Link) -> Floa
     return np.asarray(expit(mean / np.sqrt(1.0 + pi / 8.0 * variance)))
 
 
+def _win_and_loss(
+    lead: FloatArray, variance: FloatArray, width: FloatArray | float, link: Link
+) -> tuple[FloatArray, FloatArray]:
+    """Return the probabilities that the first item wins and that it loses; the rest are ties."""
+    win = _win_probability(lead - width, variance, link)
+    return win, _win_probability(-lead - width, variance, link)
+
+
 def _text(board: Leaderboard) -> str:
     header, body = board.cells()
     widths = [max(map(len, column)) for column in zip(header, *body, strict=True)]
     lines = []
     for row in [header, *body]:
         parts = [
-            cell.ljust(width) if place == 1 else cell.rjust(width)
+            cell.ljust(width) if header[place] == "item" else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(parts).rstrip())
@@ -498,14 +575,16 @@ def _text(board: Leaderboard) -> str:
         f"{one.name}: {one.value:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
         for one in _shown_effects(board)
     ]
+    if board.n_groups > 1:
+        lines.append(
+            f"{board.n_groups} groups of items never met: ranks and probabilities hold inside "
+            "a group."
+        )
     return "\n".join(lines)
 
 
 def _shown_effects(board: Leaderboard) -> list[Effect]:
-    return [
-        Effect(one.name, *(board.unit * value for value in (one.value, one.low, one.high)))
-        for one in board.effects
-    ]
+    return [one.scaled(board.unit) for one in board.effects]
 
 
 def _markdown(board: Leaderboard) -> str:
@@ -527,6 +606,7 @@ def _csv(board: Leaderboard) -> str:
 def _json(board: Leaderboard) -> str:
     report: dict[str, Any] = {"level": board.level, "items": board.rows()}
     report["effects"] = [vars(one) for one in _shown_effects(board)]
+    report["reading"] = list(board.reading_)
     if board.judges is not None:
         report["judges"] = board.judges.rows()
     return json.dumps(report, indent=2, default=str)

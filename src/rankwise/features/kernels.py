@@ -17,6 +17,7 @@ from rankwise.core.namespaces import (
     Array,
     blocks_of,
     city_block,
+    column_means,
     copy_of,
     exp_in_place,
     is_finite,
@@ -247,7 +248,7 @@ class GaussianOfRows:
     @classmethod
     def of(cls, gamma: float, B: Array) -> Self:
         """Build from dense rows."""
-        shift = _centre(B)
+        shift = column_means(B)
         factors = _empty((B.shape[1] + 2, B.shape[0]), B)
         moved = factors[:-2, :]
         moved[...] = B.T
@@ -597,12 +598,6 @@ def _ones(A: Matrix) -> Array:
     return xp.ones(A.shape[0], dtype=xp.float64, device=A.device)
 
 
-def _centre(B: Array) -> Array:
-    """Return the mean of rows in double precision."""
-    xp = namespace_of(B)
-    return xp.mean(xp.asarray(B, dtype=xp.float64), axis=0)
-
-
 def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
     """Move both sets of rows, so that an offset costs no digits: dense ones by the mean of B.
 
@@ -610,7 +605,7 @@ def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
     """
     if sparse.issparse(A) or sparse.issparse(B):
         return _centred_sparse(A, B)
-    shift = _centre(B)
+    shift = column_means(B)
     moved = A - shift
     return moved, moved if A is B else B - shift
 

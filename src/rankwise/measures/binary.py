@@ -1,11 +1,9 @@
 """Measures of relevant and other items: average precision, precision, recall, reciprocal rank."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal, TypeAlias, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.errors import InvalidInputError
@@ -30,9 +28,6 @@ PrecisionNorm: TypeAlias = Literal["cutoff", "items", "best"]
 @dataclass(frozen=True, kw_only=True, repr=False)
 class HitMeasure(Measure):
     """Measure the positions of the relevant items; undefined for a query that has none."""
-
-    greater_is_better: ClassVar[bool] = True
-    takes_weights: ClassVar[bool] = False
 
     relevant: Number = 1.0
     ties: TieRule = "average"
@@ -80,6 +75,7 @@ class APMeasure(HitMeasure):
     """
 
     name: ClassVar[str] = "AP"
+    aliases: ClassVar[tuple[str, ...]] = ("MAP",)
 
     normalize: APNorm = "best"
 
@@ -88,14 +84,14 @@ class APMeasure(HitMeasure):
         hits, n_hits = self.hits(judgements)
         limit = self.limit(judgements)
         norms = np.minimum(n_hits, limit) if self.normalize == "best" else n_hits
-        rate = partial(self._rate, hits.view(np.uint8), limit, norms)
-        return MeasurePlan(n_hits > 0, np.ones(len(norms)), rate, limit)
 
-    def _rate(
-        self, hits: NDArray[np.uint8], limit: int, norms: FloatArray, rankings: Rankings
-    ) -> FloatArray:
-        sums = rankings.table(precision_sums, hits, limit, *rankings.sorted(self.ties))
-        return ratio(sums, norms)
+        def values(rankings: Rankings) -> FloatArray:
+            ranking = rankings.sorted(self.ties)
+            return ratio(
+                rankings.table(precision_sums, hits.view(np.uint8), limit, *ranking), norms
+            )
+
+        return MeasurePlan(n_hits > 0, values, limit)
 
 
 @final
@@ -129,22 +125,42 @@ class RRMeasure(HitMeasure):
     """
 
     name: ClassVar[str] = "RR"
+    aliases: ClassVar[tuple[str, ...]] = ("MRR", "recip_rank")
 
     def plan(self, judgements: Judgements) -> MeasurePlan:
         """Find the relevant items."""
         hits, n_hits = self.hits(judgements)
         limit = self.limit(judgements)
-        rate = partial(self._rate, hits.view(np.uint8), limit)
-        return MeasurePlan(n_hits > 0, np.ones(len(n_hits)), rate, limit)
 
-    def _rate(self, hits: NDArray[np.uint8], limit: int, rankings: Rankings) -> FloatArray:
-        # [LS08] eq. (10), measure-rr
-        return rankings.table(first_reciprocals, hits, limit, *rankings.sorted(self.ties))
+        def values(rankings: Rankings) -> FloatArray:
+            ranking = rankings.sorted(self.ties)
+            # [LS08] eq. (10), measure-rr
+            return rankings.table(first_reciprocals, hits.view(np.uint8), limit, *ranking)
+
+        return MeasurePlan(n_hits > 0, values, limit)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class HitCount(InnerProductMeasure):
+    """Count the relevant items among the first k."""
+
+    relevant: Number = 1.0
+    cutoff: Cutoff = None
+
+    def counted(self, judgements: Judgements, why: str) -> tuple[FloatArray, FloatArray, int]:
+        """Return gains, discounts and the cut-off, which must be given: ``why`` says why."""
+        if self.cutoff is None:
+            raise InvalidInputError(
+                f"{self.name} needs a cut-off, as {why}: got none. Write, for example, "
+                f"{self.name} @ 10."
+            )
+        hits = (judgements.y >= self.relevant).astype(np.float64)
+        return hits, np.ones(min(self.cutoff, judgements.longest)), self.cutoff
 
 
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
-class PrecisionMeasure(InnerProductMeasure):
+class PrecisionMeasure(HitCount):
     """Compute the share of relevant items among the first k; needs a cut-off, ``Precision @ k``.
 
     Undefined only with ``normalize="best"``, for a query without a relevant item.
@@ -175,25 +191,19 @@ class PrecisionMeasure(InnerProductMeasure):
     """
 
     name: ClassVar[str] = "Precision"
+    aliases: ClassVar[tuple[str, ...]] = ("P",)
 
-    relevant: Number = 1.0
     normalize: PrecisionNorm = "cutoff"
-    cutoff: Cutoff = None
 
     def form(self, judgements: Judgements) -> InnerProduct:
         """Count the relevant items within the cut-off."""
-        if self.cutoff is None:
-            raise InvalidInputError(
-                "Precision needs a cut-off, as the share of relevant items among all items does "
-                "not depend on their order: got none. Write, for example, Precision @ 10."
-            )
-        hits = (judgements.y >= self.relevant).astype(np.float64)
-        discounts = np.ones(min(self.cutoff, judgements.longest))
+        why = "the share of relevant items among all items does not depend on their order"
+        hits, discounts, cutoff = self.counted(judgements, why)
         n_items = judgements.queries.sizes
         norms = {
             # [LS08] eq. (15), measure-precision
-            "cutoff": np.full(len(n_items), float(self.cutoff)),
-            "items": np.minimum(n_items, self.cutoff).astype(np.float64),
+            "cutoff": np.full(len(n_items), float(cutoff)),
+            "items": np.minimum(n_items, cutoff).astype(np.float64),
             "best": judgements.best(hits, discounts),
         }
         return InnerProduct(hits, discounts, norms[self.normalize])
@@ -201,7 +211,7 @@ class PrecisionMeasure(InnerProductMeasure):
 
 @final
 @dataclass(frozen=True, kw_only=True, repr=False)
-class RecallMeasure(InnerProductMeasure):
+class RecallMeasure(HitCount):
     """Compute the share of the relevant items that is among the first k; ``Recall @ k``.
 
     Undefined for a query without a relevant item.
@@ -226,18 +236,9 @@ class RecallMeasure(InnerProductMeasure):
 
     name: ClassVar[str] = "Recall"
 
-    relevant: Number = 1.0
-    cutoff: Cutoff = None
-
     def form(self, judgements: Judgements) -> InnerProduct:
         """Count the relevant items within the cut-off, and all of them."""
-        if self.cutoff is None:
-            raise InvalidInputError(
-                "Recall needs a cut-off, as all relevant items are among all items: got none. "
-                "Write, for example, Recall @ 10."
-            )
-        hits = (judgements.y >= self.relevant).astype(np.float64)
-        discounts = np.ones(min(self.cutoff, judgements.longest))
+        hits, discounts, _ = self.counted(judgements, "all relevant items are among all items")
         return InnerProduct(hits, discounts, np.add.reduceat(hits, judgements.starts[:-1]))
 
 

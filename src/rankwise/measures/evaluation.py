@@ -324,7 +324,11 @@ def evaluate(
     given = as_floats("y", y)
     queries = Queries.of(qid, given.size, owner="y")
     judgements = Judgements.of(given, queries, sample_weight)
-    chosen = _defaults(judgements) if measures is None else parse_measures(measures)
+    if measures is None:
+        lowest = judgements.y.min(initial=0.0)
+        chosen = default_measures(lowest, weighted=judgements.weighted)
+    else:
+        chosen = parse_measures(measures)
     checked = many_vectors(one_vector(scores), len(judgements.y))
     # one sort serves all measures, down to the deepest cut-off
     plans = [measure.prepare(judgements) for measure in chosen]
@@ -337,10 +341,6 @@ def evaluate(
         weights=freeze(np.column_stack([plan.weight for plan in plans])),
         defined=freeze(np.column_stack([plan.defined for plan in plans])),
     )
-
-
-def _defaults(judgements: Judgements) -> tuple[Measure, ...]:
-    return default_measures(judgements.y.min(initial=0.0), weighted=judgements.weighted)
 
 
 def default_measures(lowest_grade: float, *, weighted: bool) -> tuple[Measure, ...]:

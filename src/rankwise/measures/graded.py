@@ -1,7 +1,6 @@
 """Measures of graded items: NDCG, DCG, ERR, rank utility, winner takes all, custom utilities."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal, TypeAlias, final
 
 import numpy as np
@@ -334,8 +333,6 @@ class ERRMeasure(Measure):
     """
 
     name: ClassVar[str] = "ERR"
-    greater_is_better: ClassVar[bool] = True
-    takes_weights: ClassVar[bool] = False
 
     max_grade: Number = 4.0
     ties: TieRule = "average"
@@ -354,16 +351,16 @@ class ERRMeasure(Measure):
         chances = (np.exp2(judgements.y) - 1.0) / np.exp2(self.max_grade)
         defined = np.add.reduceat(chances, judgements.starts[:-1]) > 0
         limit = self.cutoff or judgements.longest
-        rate = partial(self._rate, chances, limit)
-        return MeasurePlan(defined, np.ones(len(defined)), rate, limit)
 
-    def _rate(self, chances: FloatArray, limit: int, rankings: Rankings) -> FloatArray:
-        return rankings.table(cascade_sums, chances, limit, *rankings.sorted(self.ties))
+        def values(rankings: Rankings) -> FloatArray:
+            return rankings.table(cascade_sums, chances, limit, *rankings.sorted(self.ties))
+
+        return MeasurePlan(defined, values, limit)
 
 
+NDCG = NDCGMeasure()
 DCG = DCGMeasure()
 ERR = ERRMeasure()
-NDCG = NDCGMeasure()
-ERU = ERUMeasure()
 WTA = WTAMeasure()
+ERU = ERUMeasure()
 Utility = UtilityMeasure()

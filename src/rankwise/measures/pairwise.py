@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar, Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -72,13 +71,13 @@ class PairMeasure(Measure):
         """Weigh the pairs with different grades."""
         grades = freeze(self.grades(judgements))
         total = judgements.pairs(grades)
-        return MeasurePlan(total > 0, np.ones_like(total), partial(self._rate, grades, total))
 
-    def _rate(self, grades: FloatArray, total: FloatArray, rankings: Rankings) -> FloatArray:
-        """Return the share of pairs that are not in the wrong order."""
-        pairs = PairCounts.of(grades, total, rankings)
-        # [APS10] eq. (2), measure-concordance
-        return 1.0 - ratio(pairs.swapped + 0.5 * pairs.tied, total)
+        def values(rankings: Rankings) -> FloatArray:
+            pairs = PairCounts.of(grades, total, rankings)
+            # [APS10] eq. (2), measure-concordance: the share of pairs not in the wrong order
+            return 1.0 - ratio(pairs.swapped + 0.5 * pairs.tied, total)
+
+        return MeasurePlan(total > 0, values)
 
 
 @final
@@ -137,17 +136,18 @@ class DisagreementMeasure(Measure):
         """Weigh the pairs that count: pairs with different grades, or all pairs."""
         total = judgements.pairs(judgements.y)
         counted = total if self.tied_grades == "skip" else judgements.all_pairs()
-        weight = counted if self.average == "pooled" else np.ones_like(counted)
-        return MeasurePlan(counted > 0, weight, partial(self._rate, total, counted))
 
-    def _rate(self, total: FloatArray, counted: FloatArray, rankings: Rankings) -> FloatArray:
-        pairs = PairCounts.of(rankings.judgements.y, total, rankings)
-        # [PTA09] eq. (1), its sum (10), [APS10] eq. (1), measure-disagreement
-        wrong = pairs.swapped + (1.0 if self.ties == "one" else 0.5) * pairs.tied
-        if self.tied_grades == "half":
-            # [PTAB07] eq. (3), [TH10] eq. (4), measure-tied-grades
-            wrong = wrong + 0.5 * pairs.tied_grades(rankings)
-        return ratio(wrong, counted)
+        def values(rankings: Rankings) -> FloatArray:
+            pairs = PairCounts.of(judgements.y, total, rankings)
+            # [PTA09] eq. (1), its sum (10), [APS10] eq. (1), measure-disagreement
+            wrong = pairs.swapped + (1.0 if self.ties == "one" else 0.5) * pairs.tied
+            if self.tied_grades == "half":
+                # [PTAB07] eq. (3), [TH10] eq. (4), measure-tied-grades
+                wrong = wrong + 0.5 * pairs.tied_grades(rankings)
+            return ratio(wrong, counted)
+
+        pair_weight = counted if self.average == "pooled" else None
+        return MeasurePlan(counted > 0, values, pair_weight=pair_weight)
 
 
 @final
@@ -178,7 +178,6 @@ class ConcordanceMeasure(PairMeasure):
     """
 
     name: ClassVar[str] = "Concordance"
-    greater_is_better: ClassVar[bool] = True
 
     def grades(self, judgements: Judgements) -> FloatArray:
         """Return the grades."""
@@ -208,7 +207,6 @@ class AUCMeasure(PairMeasure):
     """
 
     name: ClassVar[str] = "AUC"
-    greater_is_better: ClassVar[bool] = True
 
     relevant: Number = 1.0
 
@@ -247,20 +245,18 @@ class KendallTauMeasure(Measure):
     """
 
     name: ClassVar[str] = "KendallTau"
-    greater_is_better: ClassVar[bool] = True
     takes_weights: ClassVar[bool] = True
 
     def plan(self, judgements: Judgements) -> MeasurePlan:
         """Weigh the pairs with different grades."""
         total = judgements.pairs(judgements.y)
-        return MeasurePlan(total > 0, np.ones_like(total), partial(self._rate, total))
 
-    def _rate(self, total: FloatArray, rankings: Rankings) -> FloatArray:
-        judgements = rankings.judgements
-        pairs = PairCounts.of(judgements.y, total, rankings)
-        untied = _different_scores(rankings)
-        balance = total - 2.0 * pairs.swapped - pairs.tied
-        return ratio(balance, np.sqrt(total * untied))
+        def values(rankings: Rankings) -> FloatArray:
+            pairs = PairCounts.of(judgements.y, total, rankings)
+            balance = total - 2.0 * pairs.swapped - pairs.tied
+            return ratio(balance, np.sqrt(total * _different_scores(rankings)))
+
+        return MeasurePlan(total > 0, values)
 
 
 @final
@@ -284,19 +280,17 @@ class SpearmanMeasure(Measure):
     """
 
     name: ClassVar[str] = "Spearman"
-    greater_is_better: ClassVar[bool] = True
-    takes_weights: ClassVar[bool] = False
 
     def plan(self, judgements: Judgements) -> MeasurePlan:
         """Rank the grades."""
         spread = _sums(judgements.midranks**2, judgements)
-        return MeasurePlan(spread > 0, np.ones_like(spread), partial(self._rate, spread))
 
-    def _rate(self, spread: FloatArray, rankings: Rankings) -> FloatArray:
-        judgements, ranks = rankings.judgements, rankings.midranks()
-        joint = _sums(ranks * judgements.midranks, judgements)
-        own = _sums(ranks**2, judgements)
-        return ratio(joint, np.sqrt(spread * own))
+        def values(rankings: Rankings) -> FloatArray:
+            ranks = rankings.midranks()
+            joint = _sums(ranks * judgements.midranks, judgements)
+            return ratio(joint, np.sqrt(spread * _sums(ranks**2, judgements)))
+
+        return MeasurePlan(spread > 0, values)
 
 
 def _sums(values: FloatArray, judgements: Judgements) -> FloatArray:

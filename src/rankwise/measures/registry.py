@@ -7,9 +7,7 @@ from typing import Any
 
 from rankwise.core.checks import entries_of, hint
 from rankwise.core.errors import InvalidInputError
-from rankwise.measures.binary import AP, RR, Precision, Recall
-from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
-from rankwise.measures.pairwise import AUC, Concordance, Disagreement, KendallTau, Spearman
+from rankwise.measures import binary, graded, pairwise
 from rankwise.measures.value import Measure, in_quotes, one_of
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
@@ -37,26 +35,15 @@ PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 }
 """For each tool its measures, each with the parameters that give the tool's values."""
 
-MEASURES: tuple[Measure, ...] = (
-    NDCG,
-    DCG,
-    AP,
-    Precision,
-    Recall,
-    RR,
-    ERR,
-    WTA,
-    ERU,
-    Utility,
-    AUC,
-    KendallTau,
-    Spearman,
-    Disagreement,
-    Concordance,
+MEASURES: tuple[Measure, ...] = tuple(
+    value
+    for home in (graded, binary, pairwise)
+    for value in vars(home).values()
+    if isinstance(value, Measure)
 )
-ALIASES: dict[str, Measure] = {"MAP": AP, "P": Precision, "MRR": RR, "recip_rank": RR}
+"""The measures that these modules define; a new one there needs no further entry."""
 
-_NAMES = {measure.name: measure for measure in MEASURES} | ALIASES
+_NAMES = {name: measure for measure in MEASURES for name in (measure.name, *measure.aliases)}
 _BY_NAME = {name.lower(): measure for name, measure in _NAMES.items()}
 
 LONGEST = 200_000

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import (
     Annotated,
@@ -478,18 +478,23 @@ class MeasurePlan:
     defined : (n_queries,)
         The queries whose grades define the measure. Scores do not matter here, so that two rankings
         are always compared over the same queries.
-    weight : (n_queries,)
-        The weight of each query in the overall value.
     values : callable
         Returns the values of rankings, shape (n_vectors, n_queries), finite everywhere.
     depth : int
         Number of positions, and what is tied with the last of them, that the values depend on.
+    pair_weight : (n_queries,), optional
+        The weight of each query in the overall value of a pooled measure.
     """
 
     defined: BoolArray
-    weight: FloatArray
     values: Callable[[Rankings], FloatArray]
     depth: int = EVERY_POSITION
+    pair_weight: FloatArray | None = None
+
+    @property
+    def weight(self) -> FloatArray:
+        """The weight of each query in the overall value: 1, or that of its pairs."""
+        return np.ones(len(self.defined)) if self.pair_weight is None else self.pair_weight
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -512,8 +517,9 @@ class Measure(ABC):
     """
 
     name: ClassVar[str]
-    greater_is_better: ClassVar[bool]
-    takes_weights: ClassVar[bool]
+    aliases: ClassVar[tuple[str, ...]] = ()
+    greater_is_better: ClassVar[bool] = True
+    takes_weights: ClassVar[bool] = False
 
     empty: Empty = "skip"
 
@@ -682,24 +688,12 @@ def ratio(numerator: FloatArray, denominator: FloatArray, otherwise: float = 0.0
     return np.divide(numerator, denominator, out=quotient, where=denominator != 0)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class InnerProduct:
-    """Hold the three parts of an inner-product measure.
+class InnerProduct(NamedTuple):
+    """The three parts of an inner-product measure."""
 
-    Parameters
-    ----------
-    gains : (n_items,)
-        The gain b of each item, query by query; a higher grade never has a lower gain.
-    discounts : (length,)
-        The discounts a of the first positions; they never rise, and later positions count 0.
-    norms : (n_queries,)
-        The norm c of each query, 0 where the measure is undefined.
-    """
-
-    gains: FloatArray
-    discounts: FloatArray
-    norms: FloatArray
+    gains: FloatArray  # b of each item, query by query; a higher grade never has a lower gain
+    discounts: FloatArray  # a of the first positions; they never rise, later positions count 0
+    norms: FloatArray  # c of each query, 0 where the measure is undefined
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -717,9 +711,6 @@ class InnerProductMeasure(Measure):
     [LS08] eqs. (9) to (16).
     """
 
-    greater_is_better: ClassVar[bool] = True
-    takes_weights: ClassVar[bool] = False
-
     ties: TieRule = "average"
 
     @abstractmethod
@@ -728,13 +719,12 @@ class InnerProductMeasure(Measure):
 
     def plan(self, judgements: Judgements) -> MeasurePlan:
         """Find gains, discounts and norms, and which queries have a norm."""
-        form = self.form(judgements)
-        rate = partial(self._rate, form)
-        return MeasurePlan(form.norms > 0, np.ones(len(form.norms)), rate, len(form.discounts))
-
-    def _rate(self, form: InnerProduct, rankings: Rankings) -> FloatArray:
+        gains, discounts, norms = self.form(judgements)
         # tied items share the mean of their discounts, from cumulative sums
-        cumulative = cumulate(form.discounts, rankings.judgements.longest)
-        ranking = rankings.sorted(self.ties)
-        sums = rankings.table(inner_products, form.gains, form.discounts, cumulative, *ranking)
-        return ratio(sums, form.norms)
+        weights = gains, discounts, cumulate(discounts, judgements.longest)
+
+        def values(rankings: Rankings) -> FloatArray:
+            sums = rankings.table(inner_products, *weights, *rankings.sorted(self.ties))
+            return ratio(sums, norms)
+
+        return MeasurePlan(norms > 0, values, len(discounts))

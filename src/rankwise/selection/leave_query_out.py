@@ -10,11 +10,15 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import FloatArray, IntArray, dense_rows
-from rankwise.core.devices import Device, DeviceArray, memory_of
+from rankwise.core.devices import Device, memory_of
 from rankwise.core.namespaces import (
     Array,
+    add_to_diagonal,
+    cholesky_in_place,
     copy_of,
-    eigh_in_place,
+    gram,
+    in_turn,
+    invert_triangle,
     is_on_host,
     like,
     namespace_of,
@@ -23,15 +27,15 @@ from rankwise.core.namespaces import (
     take_rows,
     to_host,
 )
-from rankwise.core.threads import in_threads, serial_blas
+from rankwise.core.threads import serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.native.holdouts import solve_each
 from rankwise.selection.holdouts import Folds, HeldOut, error_of_pivots
 from rankwise.selection.refits import Elsewhere, FoldedFeatures, fold_of_components, refit_folds
-from rankwise.selection.systems import coordinates_of, dual_system, there
-from rankwise.solve.normal_equations import DeviceSystem, Dual
+from rankwise.selection.systems import there
+from rankwise.solve.normal_equations import Spectrum, System
 
 Form: TypeAlias = Literal["auto", "refit", "update"]
 
@@ -108,7 +112,7 @@ def _cheaper_form(n_features: int, sizes: IntArray, n_alphas: int) -> Form:
     """Compare the operations of a refit per fold with those of the update formula.
 
     Neither form serves alone (benchmarks/holdouts.py, ``form_rows``): for 31 alphas updates take
-    27 times as long for 500 queries of 100 items, 46 features, and refits 12 times as long for 100
+    30 times as long for 500 queries of 100 items, 46 features, and refits 8 times as long for 100
     queries of 20 items, 500 features. The calls of an update take as long as a million operations.
     """
     refit = len(sizes) * (4.0 / 3.0 * n_features**3 + 4.0 * n_alphas * n_features**2)
@@ -157,12 +161,13 @@ class Solution:
 
     @classmethod
     def decomposed(
-        cls, values: FloatArray, vectors: Array, C0: FloatArray, alphas: FloatArray
+        cls, spectrum: Spectrum, C0: FloatArray, alphas: FloatArray
     ) -> tuple[IntArray, Self]:
-        """Build from the eigenvalues, which rise, and the eigenvectors of S.
+        """Build from the spectrum of S.
 
         Also returns the numbers of the alphas in the order of this solution: large ones come last.
         """
+        values, vectors = spectrum.values, spectrum.vectors
         is_large = alphas > values[-1]
         which = np.argsort(is_large, kind="stable")
         weights, n_plain = 1.0 / (values[:, None] + alphas[which]), int(np.sum(~is_large))
@@ -178,13 +183,12 @@ class Solution:
         return cls(inverse.T, inverse.T, inverse @ like(C0, inverse), one, one, 1)
 
     @classmethod
-    def of_features(
-        cls, values: FloatArray, V: Array, H: Array, moment: Array, alphas: FloatArray
-    ) -> Self:
+    def of_features(cls, spectrum: Spectrum, H: Array, moment: Array, alphas: FloatArray) -> Self:
         """Build from the spectrum of the normal equations; H is overwritten, ``moment`` is H'c0."""
+        V = spectrum.vectors
         for some in row_blocks(H):
             H[some, :] = H[some, :] @ V
-        weights = like(1.0 / (values[:, None] + alphas), V)
+        weights = like(1.0 / (spectrum.values[:, None] + alphas), V)
         return cls(H, V, V.T @ moment, weights, weights, 0)
 
     def at(self, weights: FloatArray) -> FloatArray:
@@ -237,12 +241,13 @@ class Solution:
             some, U, of = batches[number]
             coordinate_rows = take_rows(self.G, U.ravel())
             p, pivots[some] = self._predict(coordinate_rows, C0[U], targets)
-            held_out[:, U] = np.moveaxis(p, 1, 0)
+            held_out[:, U] = p.swapaxes(0, 1)
             if of.shape[1]:
                 own = take_rows(rows, of.ravel())
                 scores[:, of] = self._score(own, coordinate_rows, C0[U][:, None] - p)
 
-        _in_turn(leave_out, len(batches), self.G)
+        with serial_blas():
+            in_turn(leave_out, len(batches), self.G)
         return held_out, scores, pivots
 
     def _predict(
@@ -263,12 +268,14 @@ class Solution:
         V, c0 = xp.reshape(rows, (n_folds, size, rows.shape[1])), like(own[:, None], rows)
         blocks = blocks_of_weights(V, self.hat)
         rhs = xp.reshape(rows @ targets, (n_folds, size, n_alphas, k))
-        rhs = copy_of(xp.moveaxis(rhs, 2, 1))
+        rhs = copy_of(xp.permute_dims(rhs, (0, 2, 1, 3)))
         if self.n_plain < n_alphas:
             hat = slice(self.n_plain, n_alphas)
             rhs[:, hat, :, :] -= blocks[:, hat, :, :] @ c0
             blocks[:, hat, :, :] = like(np.eye(size), rows) - blocks[:, hat, :, :]
-        solved, pivot = solve_in_blocks(blocks, rhs)  # [PTA09] (32), (33), in coordinates
+        solved, pivot = solve_in_blocks(
+            blocks, rhs
+        )  # [PTA09] eq. (32), (33), hold-dual, hold-update
         solved[:, : self.n_plain, :, :] = c0 - solved[:, : self.n_plain, :, :]
         return to_host(solved), to_host(pivot)
 
@@ -286,23 +293,13 @@ class Solution:
         """
         xp, (n_folds, n_alphas, size, k) = namespace_of(rows), residuals.shape
         order, n_own = rows.shape[1], own.shape[0] // n_folds
-        columns = np.moveaxis(residuals, 1, 2).reshape(n_folds, size, n_alphas * k)
+        columns = residuals.transpose(0, 2, 1, 3).reshape(n_folds, size, n_alphas * k)
         # what the coordinates of the fold had added to the projected targets
         gone = xp.reshape(rows, (n_folds, size, order)).mT @ like(columns, rows)
         kept = self.projected[:, None, :] - xp.reshape(gone, (n_folds, order, n_alphas, k))
         models = xp.reshape(self.weights[:, :, None] * kept, (n_folds, order, n_alphas * k))
         scores = to_host(xp.reshape(own @ self.V, (n_folds, n_own, order)) @ models)
-        return np.moveaxis(scores.reshape(n_folds, n_own, n_alphas, k), 2, 0)
-
-
-def _in_turn(task: Callable[[int], None], n_tasks: int, where: Array) -> None:
-    """Call a function for numbers: in threads on the host, one after another elsewhere."""
-    if is_on_host(where):
-        with serial_blas():
-            in_threads(task, n_tasks)
-        return
-    for number in range(n_tasks):
-        task(number)
+        return scores.reshape(n_folds, n_own, n_alphas, k).transpose(2, 0, 1, 3)
 
 
 def _batches(
@@ -373,15 +370,15 @@ def _leave_out_all(
 
     use(leave_out)
     # coordinates give scores up to a constant of each component, which anchors set
-    active = (component >= 0) & (folds.fold >= 0)
+    columns = held_out.transpose(1, 0, 2).reshape(len(C0), n_alphas * n_outputs)
+    scores = root.to_scores(columns).reshape(graph.n_items, n_alphas, n_outputs)
     anchors = alone[component[alone] >= 0]
-    for a in range(n_alphas):
-        scores = root.to_scores(held_out[a])
-        if len(anchors):
-            shift = np.zeros((int(component.max()) + 1, n_outputs))
-            shift[component[anchors]] = out[a, anchors] - scores[anchors]
-            scores += shift[component]
-        out[a, active] = scores[active]
+    if len(anchors):
+        shift = np.zeros((int(component.max()) + 1, n_alphas, n_outputs))
+        shift[component[anchors]] = out[:, anchors].transpose(1, 0, 2) - scores[anchors]
+        scores += shift[component]
+    active = (component >= 0) & (folds.fold >= 0)
+    out[:, active] = scores[active].transpose(1, 0, 2)
     out[:, folds.fold < 0] = np.nan
     return out, pivots
 
@@ -416,21 +413,21 @@ def _update_folds(
     """
     # features in coordinates, and their normal equations
     C0, folds, graph, root = problem.targets, problem.folds, problem.graph, problem.root
-    H = coordinates_of(root, there(problem.Z, device), device)
-    G = H.T @ H
+    Z = there(problem.Z, device)
+    H = root.like(Z).to_coordinates(Z)
+    G = gram(H)
     varied = problem.varied(to_host(namespace_of(G).linalg.diagonal(G)))
     if not varied.any():
         return refit_folds(problem, alphas)
-    gram, moment = (like(a, H) for a in (problem.elsewhere.gram, problem.elsewhere.moment))
-    G, moment = G + gram, moment + H.T @ like(C0, H)
+    G = G + like(problem.elsewhere.gram, H)
+    moment = H.T @ like(C0, H) + like(problem.elsewhere.moment, H)
     if not varied.all():
         chosen = np.flatnonzero(varied)
         H, G = (copy_of(take_rows(A.T, chosen).T) for A in (H, take_rows(G, chosen)))
         moment = take_rows(moment, chosen)
-    values, V = eigh_in_place(G)
-    values = np.maximum(to_host(values), 0.0)
+    spectrum = Spectrum.of(G)
     # every fold taken out of the solution to all
-    solution = Solution.of_features(values, V, H, moment, alphas)
+    solution = Solution.of_features(spectrum, H, moment, alphas)
     alone = _scored_alone(graph, folds, up_to_constants=False)
     rows, every = like(problem.Z[np.ix_(alone, varied)], H), np.arange(len(alphas))
     scores, pivots = _leave_out_all(
@@ -438,10 +435,10 @@ def _update_folds(
     )
     # folds that alone carry a direction of the features are refitted
     lost = pivots < SAFE_PIVOT
-    rcond = (values[0] + alphas) / (values[-1] + alphas)
-    error = error_of_pivots(np.minimum(rcond, np.where(lost, 1.0, pivots).min(axis=0)))
+    pivot = np.where(lost, 1.0, pivots).min(axis=0)
+    error = error_of_pivots(np.minimum(spectrum.rcond(alphas), pivot))
     if lost.any():
-        which, out = np.flatnonzero(lost.any(axis=0)), folds.only(lost.any(axis=1))
+        which, out = np.flatnonzero(lost.any(axis=0)), folds.only(np.any(lost, axis=1))
         again = refit_folds(problem.leaving_out(out), alphas[which])
         refitted = np.flatnonzero(out.fold >= 0)
         scores[np.ix_(which, refitted)] = again.scores[:, refitted]
@@ -449,7 +446,7 @@ def _update_folds(
 
     def solve(alpha: float) -> FloatArray:
         weights = np.zeros((len(varied), C0.shape[1]))
-        weights[varied] = solution.at(1.0 / (values + alpha))
+        weights[varied] = solution.at(1.0 / (spectrum.values + alpha))
         return weights
 
     return HeldOut(scores, error, solve)
@@ -468,9 +465,16 @@ def _leave_out_of_kernel(
     """Take each fold out of the dual solution, in coordinates of the graph."""
     fold_of_components(graph, folds)
     alone = _scored_alone(graph, folds, up_to_constants=True)
-    system, rows = dual_system(space, graph, alone, device)
-    root: Root = graph.laplacian.root()
-    solutions = _Solutions.of(system, lambda: dual_system(space, graph, alone, device)[0])
+    root = graph.laplacian.root()
+
+    def reduced() -> tuple[System, Array]:
+        K = space.kernel_matrix(device=device)
+        of_alone = copy_of(take_rows(K, alone).T)
+        rows = root.like(of_alone).to_coordinates(of_alone).T
+        return System.dual(graph, K, trusted=space.kernel_is_trusted), rows
+
+    system, rows = reduced()
+    solutions = _Solutions.of(system, lambda: reduced()[0], memory_of(device))
     use = partial(solutions.use, alphas)
     scores, pivots = _leave_out_all(graph, folds, root, system.rhs, alone, rows, len(alphas), use)
     error = error_of_pivots(np.minimum(solutions.rcond(alphas), pivots.min(axis=0, initial=1.0)))
@@ -482,45 +486,37 @@ def _leave_out_of_kernel(
 class _Solutions:
     """The solutions of a dual system for any alphas.
 
-    One decomposition serves every alpha. Where its work space would not fit, alphas are factorised
-    one after another, 2.25 matrices, and only those that cannot be use the decomposition.
+    One decomposition serves every alpha. Where its work space would not fit on a device, alphas are
+    factorised one after another, 2.25 matrices, and only those that cannot be use the
+    decomposition.
     """
 
     C0: FloatArray
-    decompose: Callable[[], tuple[FloatArray, Array]]
-    """Returns eigenvalues and eigenvectors of S."""
+    decompose: Callable[[], Spectrum]
+    """Returns the spectrum of S."""
     factor: Callable[[float], Array | None]
     """Returns the inverse of a factor of ``S + alpha``; None to use the decomposition."""
-    smallest: float
-    largest: float
-    """Eigenvalues of S, or bounds of them."""
+    rcond: Callable[[FloatArray], FloatArray]
+    """Returns the reciprocal condition number for every alpha, or a bound of it."""
 
     @classmethod
-    def of(cls, system: Dual | DeviceSystem, again: Callable[[], DeviceSystem]) -> Self:
+    def of(cls, system: System, again: Callable[[], System], n_bytes: int) -> Self:
         """Decompose a system, or prepare factors; ``again`` forms the same system anew."""
-        device = getattr(system, "device", None)
-        order = len(system.rhs)
-        if device is None or (
-            DECOMPOSED_MATRICES * 8 * order**2 <= DECOMPOSED_SHARE * memory_of(device)
-        ):
-            known = values, _ = system.eigenpairs()
-            largest = max(values[-1], system.size)
-            return cls(system.rhs, lambda: known, lambda _: None, values[0], largest)
-        S, largest = system.matrix, _largest_eigenvalue(system.matrix, device)
+        S, needed = system.matrix, DECOMPOSED_MATRICES * 8 * len(system.rhs) ** 2
+        if is_on_host(S) or needed <= DECOMPOSED_SHARE * n_bytes:
+            known = system.spectrum()
+            return cls(system.rhs, lambda: known, lambda _: None, known.rcond)
+        largest = _largest_eigenvalue(S)
 
         def factor(alpha: float) -> Array | None:
             if alpha > LARGE_ALPHA * largest:
                 return None
-            A = S.clone()
-            A.diagonal().add_(alpha)
-            factor = device.factor_in_place(A)
-            return None if factor is None else device.invert_triangle(factor)
+            A = copy_of(S)
+            add_to_diagonal(A, alpha)
+            C = cholesky_in_place(A)
+            return None if C is None else invert_triangle(C)
 
-        return cls(system.rhs, lambda: again().eigenpairs(), factor, 0.0, largest)
-
-    def rcond(self, alphas: FloatArray) -> FloatArray:
-        """Return the reciprocal condition number for every alpha, or a bound of it."""
-        return (self.smallest + alphas) / (self.largest + alphas)
+        return cls(system.rhs, lambda: again().spectrum(), factor, lambda a: a / (largest + a))
 
     def use(self, alphas: FloatArray, use: Callable[[IntArray, Solution], None]) -> None:
         """Form the solutions of alphas, one factor at a time, and use each with their numbers."""
@@ -533,7 +529,7 @@ class _Solutions:
             use(np.array([a]), Solution.factored(factor, self.C0))
             del factor  # before the next one is formed
         if lost:
-            which, solution = Solution.decomposed(*self.decompose(), self.C0, alphas[lost])
+            which, solution = Solution.decomposed(self.decompose(), self.C0, alphas[lost])
             use(np.array(lost)[which], solution)
 
     def solve(self, alpha: float) -> FloatArray:
@@ -543,13 +539,13 @@ class _Solutions:
         return found[0]
 
 
-def _largest_eigenvalue(S: DeviceArray, device: Device) -> float:
+def _largest_eigenvalue(S: Array) -> float:
     """Estimate the largest eigenvalue of a matrix from below, by the power method."""
-    v = device.array(np.random.default_rng(0).normal(size=(len(S), 1)))
+    v = like(np.random.default_rng(0).normal(size=(S.shape[0], 1)), S)
     size = 0.0
     for _ in range(POWER_STEPS):
         v = S @ v
-        size = float((v * v).sum()) ** 0.5
+        size = float(namespace_of(v).sum(v * v)) ** 0.5
         if size == 0.0:
             return 0.0
         v = v / size

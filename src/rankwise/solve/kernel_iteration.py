@@ -24,7 +24,7 @@ from rankwise.solve.iteration import (
     steps_shown,
     wants_to_stop,
 )
-from rankwise.solve.normal_equations import Spectrum, System, rounding_of_scores
+from rankwise.solve.normal_equations import Spectrum, rounding_of_scores, trusted_weights
 from rankwise.solve.operators import NormalOperator
 
 REMEDY = "Raise max_iter, n_basis or alpha."
@@ -424,10 +424,10 @@ class _Given(TypedDict):
 
 @final
 @dataclass(frozen=True, eq=False)
-class MatrixFree(System):
+class MatrixFree:
     """The dual equations ``(R'KR + alpha I) c = c0`` by products with K alone.
 
-    The same equations as those of `Dual`, whose matrix is never formed.
+    The same equations as those of `System.dual`, whose matrix is never formed.
 
     Parameters
     ----------
@@ -442,7 +442,7 @@ class MatrixFree(System):
     settings : ConjugateGradients
         When to stop.
     size, rounding : float
-        As in every `System`.
+        As in `System`.
     rough : function, optional
         Gives ``K @ V`` in single precision.
     device : Device, optional
@@ -493,7 +493,7 @@ class MatrixFree(System):
         Z = (
             root.to_coordinates(np.ascontiguousarray(features))
             if device is None
-            else root.on(device).coordinates_in_place(features)
+            else root.like(features).coordinates_in_place(features)
         )
         rhs = root.solve(as_columns(graph.rhs))
         rounding = rounding_of_scores(graph, size)
@@ -504,13 +504,16 @@ class MatrixFree(System):
         """Return ``R @ C``, one weight per item."""
         return self.root.to_items(C)
 
+    def _trusted(self, C: FloatArray) -> FloatArray:
+        return trusted_weights(self.lift(C), self.rhs, self.rounding)
+
     def solve(self, alpha: float) -> FloatArray:
         """Return the weights for one alpha, and warn if they are not converged."""
-        return self._trusted_weights(self._here(self._solution(alpha, None)))
+        return self._trusted(self._here(self._solution(alpha, None)))
 
     def path(self, alphas: FloatArray, *, checked: bool = True) -> FloatArray:
         """Return the weights for every alpha, each from where the next larger one ended."""
-        made = self._trusted_weights if checked else self.lift
+        made = self._trusted if checked else self.lift
         start, found = None, {}
         for alpha in sorted(alphas.tolist(), reverse=True):
             start = self._solution(alpha, start)
@@ -532,8 +535,8 @@ class MatrixFree(System):
         """Return the ways from coordinates to items and back."""
         if self.device is None:
             return self.root.to_items, self.root.to_coordinates
-        there = self.root.on(self.device)
-        return there.items, there.coordinates
+        there = self.root.like(self.known.H)
+        return there.to_items, there.to_coordinates
 
     def _solution(self, alpha: float, start: DeviceArray | None) -> DeviceArray:
         to_items, to_coordinates = self._between()

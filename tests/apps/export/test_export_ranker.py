@@ -15,6 +15,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 
+from apps.export.readers import READERS
 from problems import problem
 from rankwise import (
     DORM,
@@ -35,6 +36,8 @@ from rankwise import (
     export_ranker,
     load,
 )
+from rankwise.apps.export.engines import TEXT_FORMATS as TEXT
+from rankwise.rankers.scoring_function import scoring_function
 
 NAMES = ["bm25(title)", "attribute(price)", "freshness", "fieldMatch(body).proximity", "x5"]
 LINEAR = [
@@ -136,6 +139,15 @@ def test_a_pipeline_with_a_scaler_is_one_model(scaler, format, data, tmp_path):
     limit = 1e-9 if format in ("onnx", "pmml") else 1e-3
     assert check.relative_error < limit
     assert check.n_rows == len(X)
+    if format != "onnx":
+        read_back = READERS[format]((tmp_path / "model").read_text(), NAMES, X)
+        assert_equal_but_for_a_constant(read_back, pipeline.predict(X), limit)
+
+
+def assert_equal_but_for_a_constant(scores, expected, limit):
+    difference = scores - expected
+    spread = np.std(expected)
+    np.testing.assert_allclose(difference, np.median(difference), rtol=0, atol=limit * spread)
 
 
 def test_two_scalers_in_a_row(data, tmp_path):
@@ -154,8 +166,23 @@ def test_a_process_in_a_pipeline_keeps_its_variance(data, tmp_path):
 @pytest.mark.parametrize("ranker", LINEAR, ids=str)
 @pytest.mark.parametrize("format", TEXT_FORMATS)
 def test_engines_give_the_scores_of_predict(ranker, format, data, tmp_path):
-    check = export_ranker(fitted(ranker, data), tmp_path / "m", format, feature_names=NAMES)
+    ranker = fitted(ranker, data)
+    check = export_ranker(ranker, tmp_path / "m", format, feature_names=NAMES)
     assert check.relative_error < 1e-5
+    X = data[0]
+    read_back = READERS[format]((tmp_path / "m").read_text(), NAMES, X)
+    assert_equal_but_for_a_constant(read_back, ranker.predict(X), 1e-5)
+
+
+@pytest.mark.parametrize("format", TEXT_FORMATS)
+def test_the_check_computes_as_the_loader_of_the_file_does(format, data, tmp_path):
+    X, y, _ = data
+    X = X * [1, 10, 100, 0.1, 1] + [0, 5, 1000, 0, -3]
+    function = scoring_function(make_pipeline(StandardScaler(), RankRLS()).fit(X, y))
+    text = TEXT[format].write(function, "model", NAMES)
+    read_back = READERS[format](text, NAMES, X)
+    scored = TEXT[format].score(function, X)
+    np.testing.assert_allclose(scored, read_back, rtol=1e-13, atol=1e-13 * np.ptp(scored))
 
 
 def test_single_precision_is_accurate_far_from_the_origin(data, tmp_path):
@@ -281,12 +308,22 @@ def test_ranklib_says_what_constant_it_leaves_out(data, tmp_path):
     assert "which changes no order" in str(check)
 
 
+@pytest.mark.parametrize("ranker", [KERNELS[0], KERNELS[2], PROCESSES[4]], ids=str)
+def test_pmml_of_a_kernel_scores_as_predict(ranker, data, tmp_path):
+    ranker, X = fitted(ranker, data), data[0]
+    export_ranker(ranker, tmp_path / "m.pmml", feature_names=NAMES)
+    read_back = READERS["pmml"]((tmp_path / "m.pmml").read_text(), NAMES, X)
+    assert_equal_but_for_a_constant(read_back, ranker.predict(X), 1e-9)
+
+
 def test_pmml_of_a_kernel_scales_by_derived_fields(data, tmp_path):
     X, y, _ = data
     kernel = SquaredExponential(length_scale="per_feature")
     pipeline = make_pipeline(StandardScaler(), PreferenceGP(kernel)).fit(X, y)
     check = export_ranker(pipeline, tmp_path / "m.pmml", feature_names=NAMES)
     assert check.relative_error < 1e-9
+    read_back = READERS["pmml"]((tmp_path / "m.pmml").read_text(), NAMES, X)
+    assert_equal_but_for_a_constant(read_back, pipeline.predict(X), 1e-9)
     root = ElementTree.parse(tmp_path / "m.pmml").getroot()
     assert len(root.findall(".//{*}DerivedField")) == 5
 

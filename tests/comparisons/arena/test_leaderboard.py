@@ -1,5 +1,7 @@
 """Leaderboards from names alone: what they agree with, and whether intervals hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
@@ -325,7 +327,7 @@ def test_sparse_data_make_sense():
     board = leaderboard(table, random_state=0)
     assert np.isfinite(board.score).all()
     assert np.abs(board.score).max() < 2.0
-    assert set(board.names[:2].tolist()) == {0, 2}
+    assert board.names.tolist() == [0, 1, 2, 3]
 
 
 def test_ties_alone_leave_all_items_equal():
@@ -444,14 +446,24 @@ def test_a_judge_is_predicted_by_its_habits():
         board.predict_pair(top, bottom, judge=[board.judges.names[k]])[0] for k in (0, sure)
     )
     assert careful[0] / careful[2] > careless[0] / careless[2]
-    with pytest.raises(InvalidInputError, match="20 judges: got 99"):
-        board.predict_pair(top, bottom, judge=[99])
-    with pytest.raises(InvalidInputError, match="20 judges: got None"):
-        board.predict_pair(top, bottom, judge=[None])
+    anybody = board.predict_pair(top, bottom)
+    np.testing.assert_array_equal(board.predict_pair(top, bottom, judge=[99]), anybody)
+    np.testing.assert_array_equal(board.predict_pair(top, bottom, judge=[None]), anybody)
     with pytest.raises(InvalidInputError, match="one for each of the 1 pairs: got 2"):
         board.predict_pair(top, bottom, judge=board.judges.names[:2])
     with pytest.raises(InvalidInputError, match="has no judges"):
         leaderboard(table, random_state=0).predict_pair(top, bottom, judge=[0])
+
+
+def test_somebody_who_answers_is_a_judge_drawn_by_their_answers():
+    *_, table = judged()
+    board = leaderboard(table, judges=True, random_state=0)
+    first, second = board.names[:-1].tolist(), board.names[1:].tolist()
+    of_judges = [board.predict_pair(first, second, judge=[name]) for name in board.judges.names]
+    mixture = np.average(of_judges, axis=0, weights=board.judges.n_answers)
+    np.testing.assert_allclose(board.predict_pair(first, second), mixture, rtol=1e-12)
+    wins = np.diagonal(board.win_matrix(), 1)
+    np.testing.assert_allclose(wins, mixture[:, 0], rtol=1e-12)
 
 
 def test_judges_who_are_alike_change_little():
@@ -473,6 +485,130 @@ def test_decay_forgets_the_past():
     }
     assert leaderboard(columns).names[0] == "a"
     assert leaderboard(columns, half_life=60.0).names[0] == "b"
+
+
+def drifting(seed, n_items=30, n_weeks=80, n_each=30):
+    """Draw scores that change from week to week, with the comparisons of every week."""
+    rng = np.random.default_rng(seed)
+    f, weeks = rng.normal(size=n_items), []
+    for week in range(n_weeks):
+        f = 0.97 * f + np.sqrt(1.0 - 0.97**2) * rng.normal(size=n_items)
+        first = rng.integers(n_items, size=n_each)
+        second = (first + 1 + rng.integers(n_items - 1, size=n_each)) % n_items
+        won = rng.random(n_each) < expit(f[first] - f[second])
+        weeks.append(np.stack([first, second, np.where(won, 1, -1), np.full(n_each, 7 * week)]))
+    first, second, outcome, day = np.concatenate(weeks, axis=1)
+    names = np.arange(n_items)
+    return ComparisonTable.of(first, second, outcome, date=day.astype(float), names=names)
+
+
+def later_loss(table, n_later, **options):
+    """Return the log-loss of the last rows, predicted from all that came before."""
+    last, rows = table.n_rows - n_later, np.arange(table.n_rows)
+    board = leaderboard(table.take(rows[:last]), random_state=0, **options)
+    later = table.take(rows[last:])
+    probability = board.predict_pair(later.first.tolist(), later.second.tolist())
+    return -np.mean(np.log(probability[np.arange(n_later), 1 - later.outcome]))
+
+
+def test_decay_helps_where_scores_change():
+    """Faded weights taken for counts would shrink scores until decay does harm."""
+    tables = [drifting(seed) for seed in range(6)]
+    plain, faded, learned = (
+        np.mean([later_loss(table, 150, half_life=half_life) for table in tables])
+        for half_life in (None, 60.0, "auto")
+    )
+    counted = np.mean(
+        [later_loss(replace(table, weight=0.1 * table.weight), 150) for table in tables]
+    )
+    assert faded < plain - 0.02
+    assert learned < plain - 0.01
+    assert counted > plain  # what weights that are no counts do
+
+
+def test_faded_weights_sum_up_to_the_effective_sample_size():
+    table = drifting(0)
+    fade = np.exp2((table.date - table.date.max()) / 90.0)
+    faded = table.decayed(90.0).weight
+    assert faded.sum() == pytest.approx(fade.sum() ** 2 / np.square(fade).sum())
+    np.testing.assert_allclose(faded / faded[-1], fade)
+    np.testing.assert_array_equal(table.decayed(np.inf).weight, table.weight)
+
+
+def test_a_learned_half_life_is_said():
+    board = leaderboard(drifting(0), half_life="auto", random_state=0)
+    (line,) = board.reading_
+    assert line.startswith("half-life: ")
+    assert line.endswith("days, which predict later comparisons best")
+    _, still = world(8, 600, date=np.arange(600.0))
+    (line,) = leaderboard(still, half_life="auto", random_state=0).reading_
+    assert line == "half-life: none, since no decay predicts later comparisons best"
+
+
+def test_maximum_likelihood_and_maximum_posterior_on_request():
+    _, table = world(6, 300)
+
+    def negative(theta, deviation):
+        prior = theta[:-1] @ theta[:-1] / deviation**2 + (theta[-1] / PARAMETER_DEVIATION) ** 2
+        likelihood = reference.paired_log_likelihood(theta[:-1], theta[-1], list(rows(table)))
+        return 0.5 * prior - likelihood
+
+    for deviation in (0.7, np.inf):
+        best = minimize(negative, np.append(np.zeros(6), 0.3), deviation, tol=1e-10).x[:-1]
+        best -= best.mean()
+        board = leaderboard(table, deviation=deviation, estimate="map", random_state=0)
+        np.testing.assert_allclose(board.score, best[board.names], atol=1e-4)
+    mean = leaderboard(table, deviation=0.7, random_state=0)
+    assert np.abs(mean.score).max() > 0.0
+
+
+def test_items_that_never_met_are_ranked_in_groups():
+    games = [("a", "b"), ("b", "c"), ("a", "c"), ("c", "a")] * 10 + [("x", "y")] * 3
+    board = leaderboard(games, random_state=0)
+    assert board.names.tolist() == ["a", "b", "c", "x", "y"]
+    assert board.group.tolist() == [0, 0, 0, 1, 1]
+    assert [(row["group"], row["rank"]) for row in board.rows()][3:] == [(2, 1), (2, 2)]
+    # scores and chances to be the best belong to a group
+    np.testing.assert_allclose([board.score[:3].sum(), board.score[3:].sum()], 0.0, atol=1e-12)
+    np.testing.assert_allclose([board.best[:3].sum(), board.best[3:].sum()], 1.0)
+    assert board.rank_high[3:].max() == 2
+    # no probability across groups
+    win = board.win_matrix()
+    assert np.isnan(win[:3, 3:]).all()
+    assert np.isfinite(win[3:, 3:]).all()
+    with pytest.raises(InvalidInputError, match="nothing tells a from y"):
+        board.predict_pair(["a", "a"], ["b", "y"])
+    assert "2 groups of items never met" in str(board)
+    # as if each group were alone
+    alone = leaderboard(games[:40], deviation=1.0, random_state=0)
+    together = leaderboard(games, deviation=1.0, random_state=0)
+    np.testing.assert_allclose(together.score[:3], alone.score, atol=1e-6)
+    np.testing.assert_allclose(together.std[:3], alone.std, rtol=1e-6)
+    # many items, and choices among several
+    chains = [(f"{side}{i}", f"{side}{i + 1}") for side in "ab" for i in range(400)]
+    assert leaderboard(chains, random_state=0).n_groups == 2
+    choices = ChoiceTable.from_rankings([["a", "b", "c"], ["x", "y", "z"]] * 5)
+    assert leaderboard(choices, random_state=0).n_groups == 2
+
+
+def test_who_is_shown_first_counts_in_predictions():
+    rng = np.random.default_rng(0)
+    first = rng.integers(6, size=900)
+    second = (first + 1 + rng.integers(5, size=900)) % 6
+    table = ComparisonTable.of(first, second, np.where(rng.random(900) < 0.8, 1, -1))
+    board = leaderboard(table, first=True, random_state=0)
+    shown = board.predict_pair([0, 1], [1, 0])
+    assert (shown[:, 0] > 0.7).all()
+    blind = board.predict_pair([0, 1], [1, 0], {"first": [0.0, 0.0]})
+    np.testing.assert_allclose(blind[:, 0].sum(), 1.0)
+    # who is at home is not who is shown first, if the table says so
+    at_home = np.where(rng.random(900) < 0.5, "a", "b")
+    columns = {"a": first, "b": second, "result": np.where(table.outcome > 0, "a", "b")}
+    named = ComparisonColumns(home="home")
+    board = leaderboard({**columns, "home": at_home}, named, random_state=0)
+    assert board.effects[0].usual == 0.0
+    board = leaderboard({**columns, "home": ["a"] * 900}, named, random_state=0)
+    assert board.effects[0].usual == 1.0
 
 
 def test_wrong_records_are_found():
@@ -517,7 +653,7 @@ def test_probabilities_of_pairs_are_those_of_the_matrix_and_of_effects():
     _, table = world(6, 500)
     board = leaderboard(table, first=True, random_state=0)
     names = board.names.tolist()
-    p = board.predict_pair(names[:1] * 2, names[1:3])
+    p = board.predict_pair(names[:1] * 2, names[1:3], {"first": [0.0, 0.0]})
     np.testing.assert_allclose(p.sum(axis=1), 1.0)
     np.testing.assert_allclose(p[:, 0], board.win_matrix()[0, 1:3])
     np.testing.assert_allclose(p[:, 2], board.win_matrix()[1:3, 0])
@@ -542,6 +678,13 @@ def test_data_frames_need_pandas(monkeypatch):
         (lambda: leaderboard([("a", "b")], judges=True), "the comparisons have none"),
         (lambda: leaderboard([("a", "b")], clustered=True), "the comparisons have none"),
         (lambda: leaderboard([("a", "b")], half_life=3.0), "must come with dates"),
+        (lambda: leaderboard([("a", "b")], half_life="auto"), "several dates: these have none"),
+        (lambda: leaderboard([("a", "b")], estimate="mode"), "`estimate` must be one of"),
+        (lambda: leaderboard([("a", "b")], deviation=np.inf), "not so for a and b"),
+        (
+            lambda: leaderboard(ChoiceTable.from_rankings([["a", "b"]]), deviation=np.inf),
+            "must be finite for rankings",
+        ),
         (
             lambda: leaderboard(ChoiceTable.from_rankings([["a", "b"]]), judges=True),
             "need comparisons of two items",

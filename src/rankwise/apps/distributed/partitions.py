@@ -399,16 +399,16 @@ def _names(X: Any) -> list[str] | None:
     return None if columns is None else [str(name) for name in columns]
 
 
-class _Shape(NamedTuple):
+class _BlockShape(NamedTuple):
     n_items: int
     n_features: int
     names: list[str] | None
     has_qid: bool
 
 
-def _shape(block: PartitionRows) -> _Shape:
+def _shape(block: PartitionRows) -> _BlockShape:
     n_features = block.X.shape[1] + block.n_left_out
-    return _Shape(block.n_items, n_features, block.names, block.has_qid)
+    return _BlockShape(block.n_items, n_features, block.names, block.has_qid)
 
 
 def _ids(block: PartitionRows) -> NDArray[Any]:

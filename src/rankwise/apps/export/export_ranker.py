@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
@@ -16,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from rankwise.apps.export.engines import TEXT_FORMATS
 from rankwise.apps.export.onnx_graph import (
     OnnxPrecision,
     import_onnxruntime,
@@ -31,7 +30,6 @@ from rankwise.apps.export.onnx_steps import (
     text_columns,
     write_steps_onnx,
 )
-from rankwise.apps.export.pmml import score_pmml, write_pmml
 from rankwise.comparisons.gp.inference.posterior import Posterior
 from rankwise.comparisons.gp.process import ProcessRanker
 from rankwise.core.arrays import FloatArray, dense_rows, raw_rows
@@ -44,194 +42,11 @@ from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
 from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker
 
-SOLR_MODEL = "org.apache.solr.ltr.model.LinearModel"
-SOLR_NORMALIZER = "org.apache.solr.ltr.norm.StandardNormalizer"
-RANKLIB_HEAD = "## Coordinate Ascent"
-_VESPA_FEATURE = re.compile(r"[A-Za-z_]\w*(\([^(){}\s]*\))?(\.[A-Za-z_]\w*)*")
-_VESPA_TERM = re.compile(r"(\S+) \* (?:\((\S+) - (\S+)\) / (\S+)|(\S+))")
-
-
-def write_solr(function: ScoringFunction, name: str, names: Sequence[str]) -> str:
-    """Return the body for Solr's model store: a LinearModel with normalisers."""
-    features: list[dict[str, Any]] = [{"name": feature} for feature in names]
-    if function.is_scaled:
-        for entry, avg, std in zip(features, function.shift, function.scale, strict=True):
-            params = {"avg": _text(avg), "std": _text(std)}
-            entry["norm"] = {"class": SOLR_NORMALIZER, "params": params}
-    weights = dict(zip(names, function.weights.tolist(), strict=True))
-    body = {
-        "class": SOLR_MODEL,
-        "name": name,
-        "features": features,
-        "params": {"weights": weights},
-    }
-    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
-
-
-def score_solr(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
-    """Load and score as Solr does: every feature has a weight, all arithmetic is float32."""
-    body = json.loads(text)
-    weights = body["params"]["weights"]
-    order = [entry["name"] for entry in body["features"]]
-    missing = [name for name in order if name not in weights]
-    _check_rule(body["class"] == SOLR_MODEL and not missing, f"no weight for {missing}")
-    shift, scale = np.zeros(len(order)), np.ones(len(order))
-    for at, entry in enumerate(body["features"]):
-        if "norm" in entry:
-            shift[at], scale[at] = (float(entry["norm"]["params"][key]) for key in ("avg", "std"))
-    return _float32_scores(order, weights, shift, scale, names, X)
-
-
-def write_elasticsearch(function: ScoringFunction, name: str, names: Sequence[str]) -> str:
-    """Return the body for `_createmodel` of the LTR plugins of Elasticsearch and OpenSearch."""
-    weights = dict(zip(names, function.weights.tolist(), strict=True))
-    model: dict[str, Any] = {"type": "model/linear"}
-    if function.is_scaled:
-        scaling = zip(names, function.shift.tolist(), function.scale.tolist(), strict=True)
-        model["feature_normalizers"] = {
-            feature: {"standard": {"mean": mean, "standard_deviation": deviation}}
-            for feature, mean, deviation in scaling
-        }
-    model["definition"] = json.dumps(weights, ensure_ascii=False)
-    body = {"model": {"name": name, "model": model}}
-    return json.dumps(body, indent=2, ensure_ascii=False) + "\n"
-
-
-def score_elasticsearch(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
-    """Load and score as the plugin does: weights are numbers, all arithmetic is float32."""
-    model = json.loads(text)["model"]["model"]
-    weights = json.loads(model["definition"])
-    _check_rule(model["type"] == "model/linear", f"type {model['type']}")
-    unknown = sorted(set(weights) - set(names))
-    _check_rule(not unknown, f"unknown features {unknown}")
-    shift, scale = np.zeros(len(names)), np.ones(len(names))
-    for feature, entry in model.get("feature_normalizers", {}).items():
-        at = list(names).index(feature)
-        shift[at] = entry["standard"]["mean"]
-        scale[at] = entry["standard"]["standard_deviation"]
-    return _float32_scores(names, weights, shift, scale, names, X)
-
-
-def write_ranklib(function: ScoringFunction, name: str, names: Sequence[str]) -> str:  # noqa: ARG001
-    """Return a RankLib model of Coordinate Ascent; features are numbered from 1.
-
-    Scales are folded into the weights; shifts add a constant to every score and are left out.
-    """
-    weights = function.weights / function.scale
-    terms = " ".join(f"{at}:{_text(weight)}" for at, weight in enumerate(weights, start=1))
-    return f"{RANKLIB_HEAD}\n{terms}\n"
-
-
-def score_ranklib(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
-    """Load and score as RankLib does: float32 features, weights in double precision."""
-    head, terms = text.splitlines()
-    pairs = [term.split(":") for term in terms.split(" ")]
-    ids = [int(feature) for feature, _ in pairs]
-    _check_rule(head == RANKLIB_HEAD and ids == list(range(1, len(names) + 1)), "feature ids")
-    weights = np.array([float(weight) for _, weight in pairs])
-    return X.astype(np.float32).astype(float) @ weights
-
-
-def write_vespa(function: ScoringFunction, name: str, names: Sequence[str]) -> str:
-    """Return a rank profile whose second phase scores by the ranker."""
-    for feature in names:
-        if not _VESPA_FEATURE.fullmatch(feature):
-            raise InvalidInputError(
-                "For Vespa every feature must be named as a rank feature, such as bm25(title) or "
-                f"attribute(price): got {feature!r}. Give `feature_names`."
-            )
-    scaling = zip(function.shift, function.scale, function.weights, names, strict=True)
-    terms = [
-        f"{_text(weight)} * {_vespa_value(feature, shift, scale)}"
-        for shift, scale, weight, feature in scaling
-    ]
-    expression = " +\n                ".join(terms)
-    return (
-        f"rank-profile {name} inherits default {{\n"
-        "    second-phase {\n"
-        "        expression {\n"
-        f"                {expression}\n"
-        "        }\n    }\n}\n"
-    )
-
-
-def score_vespa(text: str, names: Sequence[str], X: FloatArray) -> FloatArray:
-    """Score as Vespa does: features are float32, the expression is in double precision."""
-    inside = text.partition("expression {\n")[2].partition("\n        }")[0]
-    columns = dict(zip(names, X.astype(np.float32).astype(float).T, strict=True))
-    total = np.zeros(len(X))
-    terms = [term.strip() for term in inside.split(" +\n")]
-    _check_rule(len(terms) == len(names), "the number of terms")
-    for term in terms:
-        match = _VESPA_TERM.fullmatch(term)
-        _check_rule(match is not None, f"the term {term!r}")
-        weight, feature, shift, scale, plain = match.groups()  # type: ignore[union-attr]
-        value = columns[plain] if plain else (columns[feature] - float(shift)) / float(scale)
-        total += float(weight) * value
-    return total
-
-
-def _vespa_value(feature: str, shift: float, scale: float) -> str:
-    if shift == 0.0 and scale == 1.0:
-        return feature
-    return f"({feature} - {_text(shift)}) / {_text(scale)}"
-
-
-def _float32_scores(
-    order: Sequence[str],
-    weights: dict[str, Any],
-    shift: FloatArray,
-    scale: FloatArray,
-    names: Sequence[str],
-    X: FloatArray,
-) -> FloatArray:
-    """Add up ``weight * (value - shift) / scale`` in float32, feature after feature."""
-    _check_rule(
-        bool((np.float32(scale) > 0).all()), "standard deviations must be above 0 in float32"
-    )
-    single = X.astype(np.float32)
-    total = np.zeros(len(X), dtype=np.float32)
-    for at, feature in enumerate(order):
-        column = single[:, list(names).index(feature)]
-        value = (column - np.float32(shift[at])) / np.float32(scale[at])
-        total += np.float32(weights[feature]) * value
-    return total.astype(float)
-
-
-def _text(value: float) -> str:
-    """Return the shortest text that reads back as the same number."""
-    return repr(float(value))
-
-
-def _check_rule(holds: bool, what: str) -> None:
-    """Raise if a written model breaks a rule of its loader."""
-    if not holds:
-        raise NumericalError(
-            f"The written model must pass the rules of the engine's loader: {what}. Scale the "
-            "features, or choose another format."
-        )
-
-
 ExportFormat: TypeAlias = Literal[
     "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml"
 ]
-Writer: TypeAlias = Callable[[ScoringFunction, str, Sequence[str]], str]
-Reader: TypeAlias = Callable[[str, Sequence[str], FloatArray], FloatArray]
-
-TEXTS: dict[str, tuple[Writer, Reader]] = {
-    "solr": (write_solr, score_solr),
-    "elasticsearch": (write_elasticsearch, score_elasticsearch),
-    "opensearch": (write_elasticsearch, score_elasticsearch),
-    "ranklib": (write_ranklib, score_ranklib),
-    "vespa": (write_vespa, score_vespa),
-    "pmml": (write_pmml, score_pmml),
-}
-NAMED = ("solr", "elasticsearch", "opensearch", "vespa")
-"""Engines that compute the features themselves, by name."""
-
 SUFFIXES: dict[str, ExportFormat] = {".onnx": "onnx", ".pmml": "pmml"}
-SINGLE_PRECISION = ("solr", "elasticsearch", "opensearch", "ranklib", "vespa")
-"""Engines that compute in single precision, or take features in it."""
+ARITHMETIC = "the arithmetic of the engine (no server was run)"
 N_CHECKED, N_OBJECTS = 200, 20
 """Rows generated for the check when none are given; for pairs of objects, of each kind."""
 FAR = 1e25
@@ -359,8 +174,8 @@ def export_ranker(
 
     Notes
     -----
-    ONNX files are run by onnxruntime. The others are read back and scored by the rules of the
-    engine's loader and in its precision; no server was run.
+    ONNX files are run by onnxruntime. For the others the formula is computed in the arithmetic of
+    the engine; no server is run.
 
     Examples
     --------
@@ -390,14 +205,12 @@ def export_ranker(
         content = write_onnx(function, posterior, name=name, names=names, precision=precision)
         run, checked_by = partial(run_onnx, content), _onnxruntime()
     else:
-        write, read = TEXTS[chosen]
-        text = write(function, name, names)
-        content, run = text.encode(), lambda rows: {"scores": read(text, names, rows)}
-        checked_by = "the rules of the format (no server was run)"
+        text = TEXT_FORMATS[chosen]
+        content = text.write(function, name, names).encode()
+        run, checked_by = (lambda rows: {"scores": text.score(function, rows)}), ARITHMETIC
     # compare with `predict` on the given rows, or on generated ones near and far
-    target = _Target(
-        fspath(path), chosen, chosen in SINGLE_PRECISION or precision == "single", checked_by
-    )
+    is_single = precision == "single" if chosen == "onnx" else TEXT_FORMATS[chosen].is_single
+    target = _Target(fspath(path), chosen, is_single, checked_by)
     if X is not None:
         return _written(_compare(ranker, function, _given_rows(function, X), run, target), content)
     far = _compare(ranker, function, _far_rows(function), run, target)
@@ -546,7 +359,7 @@ def _feature_names(
     function: ScoringFunction, format: ExportFormat, given: Sequence[str] | None
 ) -> list[str]:
     names = function.names if given is None else tuple(map(str, given))
-    if names is None and format in NAMED:
+    if names is None and format != "onnx" and TEXT_FORMATS[format].has_names:
         raise InvalidInputError(
             f"`feature_names` must be given for {format}, which computes the features by name: "
             "this ranker was fitted without names. Give a name for each column of `X`."

@@ -261,11 +261,17 @@ class GraphWriter:
         return name
 
     def node(
-        self, op: str, inputs: Sequence[str], output: str | None = None, **options: Any
+        self,
+        op: str,
+        inputs: Sequence[str],
+        output: str | None = None,
+        *,
+        domain: str = "",
+        **options: Any,
     ) -> str:
         """Add an operation."""
         output = output or f"value_{len(self.nodes)}"
-        self.nodes.append((op, list(inputs), [output], "", options))
+        self.nodes.append((op, list(inputs), [output], domain, options))
         return output
 
     def outputs(self, op: str, inputs: Sequence[str], n_outputs: int, **options: Any) -> list[str]:
@@ -328,9 +334,7 @@ class GraphWriter:
             "values_tensor": helper.make_tensor("values", kind, [len(keys)], values.tolist()),
             "default_tensor": helper.make_tensor("default", kind, [1], [0.0]),
         }
-        output = f"value_{len(self.nodes)}"
-        self.nodes.append(("LabelEncoder", [words], [output], ML_DOMAIN, options))
-        return output
+        return self.node("LabelEncoder", [words], domain=ML_DOMAIN, **options)
 
     def trees(self, attributes: dict[str, Any], weights: FloatArray, rows: str) -> str:
         """Write a sum of trees for rows in double precision; its result is in single precision."""
@@ -342,9 +346,8 @@ class GraphWriter:
         ):
             array = np.asarray(values, dtype=np.float64)
             options[f"{name}_as_tensor"] = onnx.numpy_helper.from_array(array, name)
-        output = f"value_{len(self.nodes)}"
-        self.nodes.append(("TreeEnsembleRegressor", [rows], [output], ML_DOMAIN, options))
-        return self.node("Reshape", [output, self.array([-1], np.int64)])
+        sums = self.node("TreeEnsembleRegressor", [rows], domain=ML_DOMAIN, **options)
+        return self.node("Reshape", [sums, self.array([-1], np.int64)])
 
     def scaled(self, rows: str, shift: FloatArray, scale: FloatArray) -> str:
         """Subtract and divide, feature by feature."""

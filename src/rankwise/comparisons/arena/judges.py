@@ -18,7 +18,7 @@ from rankwise.comparisons.judges import (
     improved_habits,
     spread_between,
 )
-from rankwise.core.arrays import FloatArray, IntArray, sum_by
+from rankwise.core.arrays import FloatArray, sum_by
 from rankwise.solve.iteration import StoppingRule
 
 JUDGE_RULE = StoppingRule(tol=1e-3, max_iter=60)
@@ -168,31 +168,19 @@ def judge_report(
     leads = model.leads(mode.f, mode.parameters)
     decided, tied = cells.won + cells.lost, sum_by(judge, cells.tied, n_judges)
     right = np.where(leads > 0, cells.won, np.where(leads < 0, cells.lost, 0.5 * decided))
-    n_decided = sum_by(judge, decided, n_judges)
-    n_answers = n_decided + tied
-    spread = 1.645 * habits.reliability_std
-    return JudgeReport(
-        names,
-        n_answers,
-        tied / n_answers,
-        np.exp(habits.log_reliability),
-        np.exp(habits.log_reliability - spread),
-        np.exp(habits.log_reliability + spread),
-        np.exp(habits.log_width) if cells.has_ties else np.zeros(n_judges),
-        sum_by(judge, right, n_judges) / np.maximum(n_decided, 1e-300),
-        _careless(cells, leads, habits, judge, n_judges),
-    )
-
-
-def _careless(
-    cells: Cells, leads: FloatArray, habits: Habits, judge: IntArray, n_judges: int
-) -> FloatArray:
-    """Return the probability that each judge is careless."""
-    width = np.exp(habits.log_width)[judge] if cells.has_ties else 0.0
+    width = np.exp(habits.log_width)
 
     def log_likelihood(reliability: FloatArray) -> FloatArray:
-        leads_seen = reliability[judge] * leads
-        return sum_by(judge, log_likelihoods(cells, leads_seen, width), n_judges)
+        found = log_likelihoods(cells, reliability[judge] * leads, width[judge])
+        return sum_by(judge, found, n_judges)
 
-    known = habits.log_reliability, habits.reliability_std**2
-    return careless_probability(log_likelihood, *known)
+    return JudgeReport.of(
+        names,
+        tied,
+        sum_by(judge, decided, n_judges),
+        sum_by(judge, right, n_judges),
+        habits.log_reliability,
+        habits.reliability_std,
+        width if cells.has_ties else np.zeros(n_judges),
+        careless_probability(log_likelihood, n_judges),
+    )

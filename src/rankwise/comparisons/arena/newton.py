@@ -613,6 +613,16 @@ class ScoreSpread:
         cov = cov - cov.mean(axis=1)[:, None]
         return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
 
+    def inside(self, group: IntArray) -> Self:
+        """Return the spread of scores around the means of their groups."""
+        if self.covariance is None:
+            return self
+        sizes = np.bincount(group)
+        share = csr_array((1.0 / sizes[group], (group, np.arange(len(group)))))
+        cov = self.covariance - (share @ self.covariance)[group]
+        cov = cov - (cov @ share.T)[:, group]
+        return replace(self, std=np.sqrt(np.maximum(cov.diagonal(), 0.0)), covariance=cov)
+
     def widening(self, level: float) -> float:
         """Return the ratio of the quantiles of Student's t and of the Gaussian."""
         if self.n_free > MOST_FREE:

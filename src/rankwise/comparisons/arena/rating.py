@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self, TypeVar, final
+from typing import Any, Literal, Self, TypeAlias, TypeVar, final, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csc_array, csr_array, triu
 from scipy.special import expit, ndtri
 
+from rankwise.comparisons.arena.decay import learned_half_life
+from rankwise.comparisons.arena.groups import groups_of, refuse_unbeaten
 from rankwise.comparisons.arena.judges import fitted_judges, judge_report
 from rankwise.comparisons.arena.newton import (
     LOOSE_DEVIATION_TOL,
@@ -26,7 +28,7 @@ from rankwise.comparisons.arena.paired import Cells, PairedModel
 from rankwise.comparisons.judges import JudgeReport
 from rankwise.comparisons.leaderboard import Effect, Leaderboard, RankSpread
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
-from rankwise.core.checks import check_flag, check_share, real_number
+from rankwise.core.checks import check_choice, check_flag, check_share, real_number
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
@@ -174,7 +176,11 @@ N_DRAWS, N_DRAWS_MANY = 2000, 200
 AVERAGE_ROUNDS, SMALL_VARIANCE = 4, 0.02
 """Rounds of averaging over leads, and the mean variance of a lead below which there are none."""
 
+NO_PRIOR = 1e4
+"""Deviation that stands for no prior: it moves scores by less than a millionth."""
+
 AnyModel = TypeVar("AnyModel", bound=ScoreModel)
+Estimate: TypeAlias = Literal["mean", "map"]
 
 FLIP_RATE = 0.02
 """How often win and loss are exchanged, before anything is known about an answer."""
@@ -187,8 +193,9 @@ def leaderboard(
     judges: bool = False,
     clustered: bool = False,
     first: bool = False,
-    half_life: float | None = None,
+    half_life: float | Literal["auto"] | None = None,
     deviation: float | None = None,
+    estimate: Estimate = "mean",
     level: float = 0.9,
     random_state: Any = None,
 ) -> Leaderboard:
@@ -217,10 +224,15 @@ def leaderboard(
         of judges, not of answers.
     first : bool
         Whether to estimate the effect of being the first of the two shown.
-    half_life : float, optional
-        Days after which the weight of a comparison is halved; needs dates.
+    half_life : float or "auto", optional
+        Days after which the weight of a comparison is halved; needs dates. ``"auto"`` takes what
+        predicts later comparisons from earlier ones best, among half-lives from a 64th of the time
+        that the comparisons span to no decay at all; it costs up to 45 fits.
     deviation : float, optional
-        Standard deviation of the scores; by default learned.
+        Standard deviation of the scores; by default learned. ``numpy.inf`` is no prior at all,
+        maximum likelihood, for items of which each has lost, if indirectly, to every other one.
+    estimate : {"mean", "map"}
+        What the scores are: the mean of the posterior, or its maximum.
     level : float
         Probability of the intervals.
     random_state : int, RandomState or None
@@ -228,6 +240,9 @@ def leaderboard(
 
     Notes
     -----
+    Items that never met, not even through others, form groups; scores, ranks and probabilities hold
+    inside a group.
+
     Up to 600 items, intervals come from the exact Gaussian at the mean. For more items they come
     from conjugate gradients with random right-hand sides, and ranks treat scores as independent.
     The total cost is one to four times that of a plain Newton fit with a known deviation.
@@ -241,15 +256,17 @@ def leaderboard(
     ['x', 'y', 'z']
     """
     check_share("level", level)
+    check_choice("estimate", estimate, get_args(Estimate))
     for name, flag in (("judges", judges), ("clustered", clustered), ("first", first)):
         check_flag(name, flag)
-    if deviation is not None and not 1e-100 < real_number(deviation) < 1e100:
+    if deviation not in (None, np.inf) and not 1e-100 < real_number(deviation) < 1e100:
         raise InvalidInputError(
             f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
             "learn it."
         )
     # choices among several: Plackett and Luce
     rng, table = generator(random_state), read_answers(comparisons, columns)
+    rating = _Rating(rng, deviation, estimate, level, judges, clustered, first)
     if isinstance(table, ChoiceTable):
         if judges or first or half_life is not None:
             raise InvalidInputError(
@@ -257,18 +274,26 @@ def leaderboard(
                 "or choices among several. Leave them out."
             )
         with few_threads(table.n_items):
-            return _chosen_board(table, deviation, level, rng, clustered=clustered)
+            return rating.of_choices(table)
     # comparisons of two: Bradley and Terry, with ties by Rao and Kupper
-    if half_life is not None:
-        table = table.decayed(half_life)
     if (judges or clustered) and table.judge is None:
         raise InvalidInputError(
             "`judges` and `clustered` need a column of judges: the comparisons have none. "
             "Name the column of the judges."
         )
     with few_threads(table.n_items):
-        fit = _fitted(table, deviation, rng, judges=judges, clustered=clustered, first=first)
-        return _board(table.names, fit, level, rng, clustered=clustered)
+        notes: tuple[str, ...] = ()
+        if half_life == "auto":
+            half_life = learned_half_life(table, rating.of_comparisons)
+            notes = (_half_life_note(half_life),)
+        table = table if half_life is None else table.decayed(half_life)
+        return replace(rating.of_comparisons(table), reading_=notes)
+
+
+def _half_life_note(half_life: float) -> str:
+    if half_life == np.inf:
+        return "half-life: none, since no decay predicts later comparisons best"
+    return f"half-life: {half_life:.3g} days, which predict later comparisons best"
 
 
 @final
@@ -279,37 +304,119 @@ class _ArenaFit:
     model: ScoreModel
     mode: Mode
     answers: FloatArray
-    width: float = 0.0
     effect_names: tuple[str, ...] = ()
+    usual: FloatArray = field(default_factory=lambda: np.zeros(0))
+    width: float = 0.0
     judges: JudgeReport | None = None
 
 
-def _fitted(
-    table: ComparisonTable,
-    deviation: float | None,
-    rng: np.random.Generator,
-    *,
-    judges: bool,
-    clustered: bool,
-    first: bool,
-) -> _ArenaFit:
-    table = table.with_order() if first else table
-    names = table.covariate_names
-    cells = Cells.of(table, table.covariates, by_judge=judges or clustered)
-    answers = cells.degrees(cells.total)
-    # scores and habits of judges in turn
-    if judges:
-        assert table.judge is not None
-        model, mode, habits = fitted_judges(cells, deviation, rng)
-        report = judge_report(table.judge.names, cells, model, mode, habits)
-        width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
-        return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names, report)
-    # one width for all: the mode, which the averages start from
-    model = PairedModel(cells)
-    mode = approximate_mode(model, deviation, rng, tol=LOOSE_DEVIATION_TOL)
-    mode = refined_mode(model, mode) if model.learns_width else mode
-    width = float(mode.parameters[0]) if model.learns_width else 0.0
-    return _ArenaFit(*_averaged(model, mode, deviation, rng), answers, width, names)
+@final
+@dataclass(frozen=True, eq=False)
+class _Rating:
+    """What was asked of a leaderboard, beside the answers."""
+
+    rng: np.random.Generator
+    deviation: float | None
+    estimate: Estimate
+    level: float
+    judges: bool
+    clustered: bool
+    first: bool
+
+    def of_comparisons(self, table: ComparisonTable) -> Leaderboard:
+        """Rate items by comparisons of two."""
+        table = table.with_order() if self.first else table
+        cells = Cells.of(table, table.covariates, by_judge=self.judges or self.clustered)
+        if self.deviation == np.inf:
+            refuse_unbeaten(table)
+        group = groups_of(cells.first, cells.second, cells.n_items)
+        return self._board(table.names, self._fitted(table, cells), group)
+
+    def of_choices(self, table: ChoiceTable) -> Leaderboard:
+        """Rate items by choices among several."""
+        if self.deviation == np.inf:
+            raise InvalidInputError(
+                "`deviation` must be finite for rankings and choices: got inf. Leave it out to "
+                "learn it."
+            )
+        model = ChosenModel(table)
+        answers = sum_by(table.item, table.weight[table.choice], table.n_items)
+        mode = approximate_mode(model, self.deviation, self.rng, tol=LOOSE_DEVIATION_TOL)
+        group = groups_of(table.chosen[table.choice], table.item, table.n_items)
+        return self._board(table.names, _ArenaFit(*self._estimated(model, mode), answers), group)
+
+    def _fitted(self, table: ComparisonTable, cells: Cells) -> _ArenaFit:
+        names, deviation = table.covariate_names, self._prior_deviation
+        usual = np.where(np.ptp(table.covariates, axis=0) == 0.0, table.covariates[0], 0.0)
+        answers = cells.degrees(cells.total)
+        # scores and habits of judges in turn
+        if self.judges:
+            assert table.judge is not None
+            model, mode, habits = fitted_judges(cells, deviation, self.rng)
+            report = judge_report(table.judge.names, cells, model, mode, habits)
+            width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
+            found = self._estimated(model, mode)
+            return _ArenaFit(*found, answers, names, usual, width, report)
+        # one width for all: the mode, which the averages start from
+        model = PairedModel(cells)
+        mode = approximate_mode(model, deviation, self.rng, tol=LOOSE_DEVIATION_TOL)
+        mode = refined_mode(model, mode) if model.learns_width else mode
+        width = float(mode.parameters[0]) if model.learns_width else 0.0
+        return _ArenaFit(*self._estimated(model, mode), answers, names, usual, width)
+
+    @property
+    def _prior_deviation(self) -> float | None:
+        return NO_PRIOR if self.deviation == np.inf else self.deviation
+
+    def _estimated(self, model: AnyModel, mode: Mode) -> tuple[AnyModel, Mode]:
+        """Return the model and its mode, or the mean of the posterior."""
+        if self.estimate == "map" or self.deviation == np.inf:
+            return model, refined_mode(model, mode)
+        return _averaged(model, mode, self.deviation, self.rng)
+
+    def _board(self, names: NDArray[Any], fit: _ArenaFit, group: IntArray | None) -> Leaderboard:
+        fit.mode.ending.warn()
+        f = fit.mode.f - fit.mode.f.mean()
+        spread = ScoreSpread.of(fit.model, fit.mode, self.rng, clustered=self.clustered)
+        spread = spread if group is None else spread.inside(group)
+        widening = spread.widening(self.level)
+        return Leaderboard.of(
+            names,
+            f,
+            spread.std,
+            self._ranks(f, spread, widening, group),
+            fit.answers,
+            self.level,
+            widening=widening,
+            width=fit.width,
+            covariance=spread.covariance,
+            effects=_effects(fit, self.level),
+            judges=fit.judges,
+            group=group,
+        )
+
+    def _ranks(
+        self, f: FloatArray, spread: ScoreSpread, widening: float, group: IntArray | None
+    ) -> RankSpread:
+        """Count ranks over draws of the scores, wider for few degrees of freedom."""
+        members = [np.arange(len(f))]
+        if group is not None:
+            members = [np.flatnonzero(group == number) for number in range(group.max() + 1)]
+        if spread.covariance is None:
+            parts = [
+                RankSpread.of_independent(f[at], widening * spread.std[at], self.level, self.rng)
+                for at in members
+            ]
+        else:
+            n_draws = N_DRAWS if len(f) <= 200 else N_DRAWS_MANY
+            draws = f + widening * spread.draws(n_draws, self.rng)
+            parts = [RankSpread.of_draws(draws[:, at], self.level) for at in members]
+        back = np.argsort(np.concatenate(members))
+        low, high, best = (
+            np.concatenate([getattr(part, name) for part in parts])[back]
+            for name in ("low", "high", "best")
+        )
+        return RankSpread(low, high, best)
 
 
 def _averaged(
@@ -335,54 +442,6 @@ def _averaged(
     return found, refined_mode(found, mode)
 
 
-def _chosen_board(
-    table: ChoiceTable,
-    deviation: float | None,
-    level: float,
-    rng: np.random.Generator,
-    *,
-    clustered: bool,
-) -> Leaderboard:
-    model = ChosenModel(table)
-    answers = sum_by(table.item, table.weight[table.choice], table.n_items)
-    mode = approximate_mode(model, deviation, rng, tol=LOOSE_DEVIATION_TOL)
-    fit = _ArenaFit(*_averaged(model, mode, deviation, rng), answers)
-    return _board(table.names, fit, level, rng, clustered=clustered)
-
-
-def _board(
-    names: NDArray[Any],
-    fit: _ArenaFit,
-    level: float,
-    rng: np.random.Generator,
-    *,
-    clustered: bool,
-) -> Leaderboard:
-    fit.mode.ending.warn()
-    f = fit.mode.f - fit.mode.f.mean()
-    spread = ScoreSpread.of(fit.model, fit.mode, rng, clustered=clustered)
-    # ranks counted over draws of the scores, wider for few degrees of freedom
-    widening = spread.widening(level)
-    if spread.covariance is None:
-        ranks = RankSpread.of_independent(f, widening * spread.std, level, rng)
-    else:
-        n_draws = N_DRAWS if len(f) <= 200 else N_DRAWS_MANY
-        ranks = RankSpread.of_draws(f + widening * spread.draws(n_draws, rng), level)
-    return Leaderboard.of(
-        names,
-        f,
-        spread.std,
-        ranks,
-        fit.answers,
-        level,
-        widening=widening,
-        width=fit.width,
-        covariance=spread.covariance,
-        effects=_effects(fit, level),
-        judges=fit.judges,
-    )
-
-
 def _effects(fit: _ArenaFit, level: float) -> tuple[Effect, ...]:
     from_end = len(fit.effect_names)
     if from_end == 0:
@@ -390,8 +449,10 @@ def _effects(fit: _ArenaFit, level: float) -> tuple[Effect, ...]:
     half_width = float(ndtri(0.5 + 0.5 * level)) * fit.mode.parameter_deviations[-from_end:]
     values = fit.mode.parameters[-from_end:]
     return tuple(
-        Effect(name, float(value), float(value - half), float(value + half))
-        for name, value, half in zip(fit.effect_names, values, half_width, strict=True)
+        Effect(name, float(value), float(value - half), float(value + half), float(usual))
+        for name, value, half, usual in zip(
+            fit.effect_names, values, half_width, fit.usual, strict=True
+        )
     )
 
 

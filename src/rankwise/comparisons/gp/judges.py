@@ -50,9 +50,6 @@ N_KINDS = 5
 FLIP_RATE = 0.02
 """How often win and loss are exchanged, where the likelihood does not say."""
 
-REACH = 1.6448536
-"""Deviations on either side of a 90 % interval."""
-
 
 @storable
 @final
@@ -281,25 +278,19 @@ class ByJudge(Likelihood):
 
         if self.is_gaussian:  # margins have no answer at random: only their noise is larger
             return np.zeros(self.n_judges)
-        return careless_probability(log_likelihood, self.log_reliability, self.reliability_std**2)
+        return careless_probability(log_likelihood, self.n_judges)
 
     def report(self, names: NDArray[Any], cavities: Cavities) -> JudgeReport:
         """Return what was learned about the judges."""
         tied = cavities.outcomes.tied
         right = np.where(cavities.mean == 0.0, 0.5, cavities.mean > 0.0)
-        columns = np.stack([np.ones(len(tied)), tied, ~tied, ~tied * right])
-        n_answers, n_tied, n_decided, n_right = cavities.by_judge(columns, self.n_judges)
-        reach = REACH * self.reliability_std
-        width = self.parameters.get("tie_width", 0.0) * np.exp(self.log_width)
-        return JudgeReport(
+        counts = cavities.by_judge(np.stack([tied, ~tied, ~tied * right]), self.n_judges)
+        return JudgeReport.of(
             names,
-            n_answers,
-            n_tied / np.maximum(n_answers, 1e-300),
-            np.exp(self.log_reliability),
-            np.exp(self.log_reliability - reach),
-            np.exp(self.log_reliability + reach),
-            width,
-            n_right / np.maximum(n_decided, 1e-300),
+            *counts,
+            self.log_reliability,
+            self.reliability_std,
+            self.parameters.get("tie_width", 0.0) * np.exp(self.log_width),
             self.careless(cavities),
         )
 

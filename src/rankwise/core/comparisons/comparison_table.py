@@ -295,19 +295,26 @@ class ComparisonTable:
     def decayed(self, half_life: float) -> Self:
         """Halve the weight of comparisons for every ``half_life`` days before the last one.
 
+        Faded weights are no counts: scores found with them vary like those of
+        (sum w)^2 / sum w^2 answers, the effective sample size, and not like those of sum w. So
+        weights are scaled to sum up to that number, and what learns from them stays as sure of
+        itself as it may be.
+
         Parameters
         ----------
         half_life : float
-            Days, above 0.
+            Days, above 0; infinite for weights as they are.
         """
-        check_positive("half_life", half_life, "It is a number of days.")
+        if half_life != np.inf:
+            check_positive("half_life", half_life, "It is a number of days.")
         if self.date is None:
             raise InvalidInputError(
                 "`half_life` must come with dates: the comparisons have none. Name the column of "
                 "the dates, or leave `half_life` out."
             )
-        age = self.date.max() - self.date
-        return replace(self, weight=freeze(self.weight * np.exp2(-age / half_life)))
+        fade = np.exp2((self.date - self.date.max()) / half_life)
+        effective = (self.weight @ fade) / (self.weight @ fade**2)
+        return replace(self, weight=freeze(self.weight * fade * effective))
 
     def __repr__(self) -> str:
         n_tied = int(np.count_nonzero(self.tied))

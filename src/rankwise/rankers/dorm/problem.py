@@ -28,7 +28,7 @@ from rankwise.rankers.dorm.losses import (
 from rankwise.rankers.dorm.oracles.assignment import plan_assignments
 from rankwise.solve.conjugate_gradients import Descent
 from rankwise.solve.iteration import CertifiedSolution, StoppingRule
-from rankwise.solve.normal_equations import Primal, refuse_indefinite_matrix, solve_once
+from rankwise.solve.normal_equations import System, refuse_indefinite_matrix, solve_once
 
 SHRINKAGE = 0.1
 """Alpha of preliminary scores, as a share of the mean eigenvalue of the normal equations."""
@@ -373,10 +373,9 @@ def preliminary_scores(
     graph = PreferenceGraph.from_scores(relevance, queries, ties="keep", sample_weight=of_item)
     if Z.shape[1] > many_features:
         return _by_iterations(Z, graph, _within_scatter(Z, queries, of_item))
-    system = Primal.of(graph, Z)
-    A = system.matrix()
-    alpha = _alpha(float(np.trace(A)), Z)
-    scores: FloatArray = Z @ solve_once(A, system.rhs, alpha)[:, 0]
+    system = System.primal(graph, Z)
+    alpha = _alpha(float(np.trace(system.matrix)), Z)
+    scores: FloatArray = Z @ solve_once(system.matrix, system.rhs, alpha)[:, 0]
     return scores
 
 

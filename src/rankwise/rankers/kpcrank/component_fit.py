@@ -24,7 +24,7 @@ from rankwise.rankers.closed_form import (
     leave_items_out,
 )
 from rankwise.selection.holdouts import EdgesHeldOut, Folds, HeldOut
-from rankwise.solve.normal_equations import Primal
+from rankwise.solve.normal_equations import System
 
 PANEL_WIDTH = 32
 """Columns that are eliminated together."""
@@ -57,9 +57,9 @@ class Moments:
     @classmethod
     def of(cls, graph: PreferenceGraph, Z: FloatArray) -> Self:
         """Collect the moments of all items of a graph."""
-        system = Primal.of(graph, Z)  # [TH10] (8): V'KLKV and V'KLs, scaled as in (3)
+        system = System.primal(graph, Z)  # [TH10] (8): V'KLKV and V'KLs, scaled as in (3)
         size = np.einsum("i,ij,ij->j", graph.laplacian.diagonal(), Z, Z)
-        return cls(system.matrix(), system.rhs, size)
+        return cls(system.matrix, system.rhs, size)
 
     def __add__(self, other: Self) -> Self:
         return type(self)(self.gram + other.gram, self.rhs + other.rhs, self.size + other.size)

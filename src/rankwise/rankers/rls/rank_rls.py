@@ -293,7 +293,7 @@ class RankRLS(ClosedFormRanker):
 
     def _system(
         self, device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
-    ) -> System:
+    ) -> System | MatrixFree:
         """Return the normal equations, without their matrix if it is not formed."""
         settings = self._iterations(space, graph, device)
         if settings is None:
