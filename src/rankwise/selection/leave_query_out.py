@@ -268,7 +268,7 @@ class Solution:
         V, c0 = xp.reshape(rows, (n_folds, size, rows.shape[1])), like(own[:, None], rows)
         blocks = blocks_of_weights(V, self.hat)
         rhs = xp.reshape(rows @ targets, (n_folds, size, n_alphas, k))
-        rhs = copy_of(xp.permute_dims(rhs, (0, 2, 1, 3)))
+        rhs = copy_of(xp.moveaxis(rhs, 2, 1))
         if self.n_plain < n_alphas:
             hat = slice(self.n_plain, n_alphas)
             rhs[:, hat, :, :] -= blocks[:, hat, :, :] @ c0
