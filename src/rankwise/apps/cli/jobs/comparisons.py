@@ -410,7 +410,7 @@ def _check_person(person: str | None, gp: "rankwise.PreferenceGP") -> None:
     """Refuse a person without answers, who would get the common order."""
     if person is None:
         return
-    known = [] if gp.tastes_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
+    known = [] if gp.taste_share_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
     if person not in known:
         raise InvalidInputError(
             f"--person must name one of the {len(known)} judges whose tastes are learned (with "
