@@ -24,8 +24,8 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.answer_file import AnswerFile, is_answer_file
 from rankwise.io.choices import read_answers
+from rankwise.io.comparison_columns import ComparisonColumns
 from rankwise.io.comparisons import (
-    ComparisonColumns,
     read_comparisons,
 )
 from rankwise.io.files import open_write
