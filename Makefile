@@ -26,8 +26,9 @@ COMPILER := CC="$(ZIG) cc" AR="$(ZIG) ar"
 ZIGLANG := ziglang
 endif
 
+# Python compiles the modules that it runs; compiling all of SciPy's beforehand takes 11 s (--no-compile).
 $(VENV)/.tools: $(VENV)/bin/python
-	$(PIP) install --quiet 'meson-python>=0.17' 'cython>=3.1' ninja $(ZIGLANG)
+	$(PIP) install --quiet --no-compile 'meson-python>=0.17' 'cython>=3.1' ninja $(ZIGLANG)
 	@touch $@
 
 # Only what has changed is compiled again.
@@ -39,7 +40,6 @@ $(VENV)/.with-%: $(VENV)/.tools pyproject.toml
 	$(INSTALL) '.[$*]'
 	@touch $@ $(VENV)/.built
 
-# Python compiles the modules that it runs; compiling all of SciPy's beforehand takes 11 s.
 $(VENV)/.plain: $(VENV)/.tools pyproject.toml
 	$(INSTALL) --no-compile .
 	@touch $@ $(VENV)/.built

@@ -14,6 +14,7 @@ from rankwise.apps.cli.output import print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import decimals
 from rankwise.core.queries import Queries
+from rankwise.core.threads import serial_blas
 from rankwise.datasets.digits import DigitsPart, DigitsQueries, load_digits_queries
 from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.graded import NDCG
@@ -57,7 +58,8 @@ Scorer = Callable[[FloatArray], FloatArray]
 
 def demo(_: Demo) -> None:
     """Choose, train, compare and show, on the digits of scikit-learn."""
-    show(load_digits_queries())
+    with serial_blas():
+        show(load_digits_queries())
 
 
 def show(data: DigitsQueries) -> None:
