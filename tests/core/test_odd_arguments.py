@@ -52,7 +52,9 @@ NO_SWITCHES = {
 @pytest.mark.parametrize("value", NO_SWITCHES.values(), ids=NO_SWITCHES)
 @pytest.mark.parametrize(("cls", "name"), SWITCHES, ids=str)
 def test_a_switch_is_no_array(cls, name, value):
-    with pytest.raises(InvalidInputError, match=f"`{name}` must be True or False: got "):
+    with pytest.raises(
+        InvalidInputError, match=f"`{name}` must be True(,| or) False( or a function)?: got "
+    ):
         cls(**{name: value}).fit(P.X, P.y, P.qid)
 
 
@@ -74,17 +76,17 @@ def test_an_array_is_no_name(ranker, message):
     "value", [np.zeros(3), 3, True, [], "", b"a", lambda x: x], ids=lambda v: type(v).__name__
 )
 def test_a_checkpoint_is_a_path(value):
-    with pytest.raises(InvalidInputError, match="`checkpoint` must be the path of a file, or None"):
+    with pytest.raises(InvalidInputError, match="`checkpoint` must be the path of a file or None"):
         rankwise.LinearRankRLS(checkpoint=value).fit(P.X, P.y, P.qid)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 10**400}, "`alpha` must be a finite number above 0"),
-        ({"alphas": [10**400]}, "`alphas` must hold numbers"),
-        ({"alphas": [[1, 2], [3]]}, "`alphas` must hold numbers"),
-        ({"alphas": ["a"]}, "`alphas` must hold numbers"),
+        ({"alpha": 10**400}, "`alpha` must be a finite number from 0"),
+        ({"alphas": [10**400]}, "`alphas` must be an array of finite numbers"),
+        ({"alphas": [[1, 2], [3]]}, "`alphas` must be an array of finite numbers"),
+        ({"alphas": ["a"]}, "`alphas` must be an array of finite numbers"),
     ],
 )
 def test_alphas_beyond_all_floats_or_of_no_shape_are_refused(options, message):
@@ -293,7 +295,7 @@ PROCESS = rankwise.PreferenceGP().fit(pairs=NAMED)
             lambda: rankwise.LinearRankRLS(early_stopping=True, validation_fraction=np.ones(3)).fit(
                 P.X, P.y, P.qid
             ),
-            "`validation_fraction` must lie between 0 and 1",
+            "`validation_fraction` must be a finite number between 0 and 1",
         ),
         (lambda: rankwise.leaderboard(NAMED, level=np.ones(3)), "`level` must lie between"),
         (lambda: rankwise.leaderboard(NAMED, clustered=[1, 0]), "`clustered` must be True or"),

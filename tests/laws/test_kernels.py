@@ -23,7 +23,7 @@ from rankwise.features.context_covariances import (
     WithTraits,
 )
 from rankwise.features.function_space import smallest_space
-from rankwise.features.kernels import as_kernel
+from rankwise.features.kernels import as_kernel, chosen_by_name
 from rankwise.rankers.storage import StateReader, StateWriter
 
 P = problem(seed=0, sizes=(6, 5, 1, 7))
@@ -168,6 +168,7 @@ def test_a_ranker_finds_a_kernel_by_name_and_brings_it_back_from_a_file(name, tm
 def toy():
     """Define a kernel as an engineer would; forget it afterwards."""
 
+    @chosen_by_name
     @storable
     @dataclass(frozen=True)
     class Cauchy(Kernel):

@@ -3,19 +3,15 @@
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.namespaces import LEAF, memory_of_host, row_blocks
+from rankwise.core.namespaces import LEAF, like, memory_of_host, row_blocks
 
 DeviceArray: TypeAlias = Any
 """An array of double precision on a device; it understands ``+ - * / @ .T`` and slices."""
@@ -129,17 +125,61 @@ class KeptArrays:
         return self.known[id(values)][1]
 
 
-def as_device(name: str | None) -> Device | None:
+HOST_DEVICES: tuple[str, ...] = ("cpu",)
+"""Devices of PyTorch whose tensors are computed with by NumPy, unless a device is named."""
+
+
+def as_device(name: str | None, X: Any = None) -> Device | None:
     """Return the device of a name that PyTorch knows, such as "cuda".
 
-    None is the device of the tensors that the current call was given, or no device at all.
+    Without a name it is the device of a tensor X, or no device at all.
     """
     if name is None:
-        given = _GIVEN.get()
-        return None if given is None else given.device
+        return TorchDevice(sys.modules["torch"], X.device) if is_on_device(X) else None
     if not isinstance(name, str):
         raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
     return TorchDevice.of(name)
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")  # who has a tensor has imported it
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_on_device(X: Any) -> bool:
+    """Return whether X is a tensor that is not computed with by NumPy."""
+    return _is_tensor(X) and X.device.type not in HOST_DEVICES
+
+
+def on_host(value: Any) -> Any:
+    """Return a dense tensor as an array; anything else as it is."""
+    if not _is_tensor(value):
+        return value
+    if str(value.layout) != "torch.strided":
+        raise InvalidInputError(
+            f"Tensors must be dense: got one of layout {value.layout}. Use to_dense(), or a SciPy "
+            "matrix."
+        )
+    here = value.detach().cpu()
+    if str(here.dtype) in ("torch.float16", "torch.bfloat16"):
+        here = here.double()
+    return here.numpy()
+
+
+def where_given(rows: NDArray[Any], X: Any) -> DeviceArray:
+    """Bring rows that were read from a tensor X back to its device, if NumPy does not compute."""
+    return like(rows, X) if is_on_device(X) else rows
+
+
+def as_given(result: Any, X: Any) -> Any:
+    """Return arrays as tensors where X is one, on its device; otherwise as they are."""
+    if not _is_tensor(X):
+        return result
+    if isinstance(result, tuple):
+        return tuple(as_given(part, X) for part in result)
+    if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
+        return sys.modules["torch"].from_numpy(np.ascontiguousarray(result)).to(X.device)
+    return result
 
 
 def memory_of(device: Device | None) -> int:
@@ -147,107 +187,6 @@ def memory_of(device: Device | None) -> int:
     if device is not None:
         return device.memory()
     return memory_of_host()
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class GivenTensors:
-    """The tensors that a call was given, and the arrays that stand for them.
-
-    Parameters
-    ----------
-    device : Device, optional
-        Where the tensors are, None for the CPU: what is computed there NumPy computes as well.
-    known : tuple of (array, tensor)
-        What need not be brought to the device again.
-    """
-
-    device: Device | None
-    known: tuple[tuple[NDArray[Any], Any], ...] = ()
-
-
-_GIVEN: ContextVar[GivenTensors | None] = ContextVar("given_tensors", default=None)
-
-HOST_DEVICES = ("cpu",)
-"""Devices of PyTorch whose tensors are computed with by NumPy, unless a device is named."""
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-
-@contextmanager
-def computing_on(
-    device: Device | None, known: tuple[tuple[NDArray[Any], Any], ...] = ()
-) -> Iterator[None]:
-    """Make a device the one of all calls inside the block that name none.
-
-    Parameters
-    ----------
-    device, known
-        As in `GivenTensors`.
-    """
-    token = _GIVEN.set(GivenTensors(device, known))
-    try:
-        yield
-    finally:
-        _GIVEN.reset(token)
-
-
-def takes_tensors(
-    function: Callable[Given, Result], host: tuple[str, ...] = HOST_DEVICES
-) -> Callable[Given, Result]:
-    """Let a function of arrays take PyTorch tensors, compute on their device and return tensors.
-
-    Returned arrays become tensors on the device of the first given tensor. For tensors on the
-    devices of ``host``, NumPy computes.
-    """
-    call: Callable[..., Any] = function
-
-    @wraps(function)
-    def with_tensors(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        torch = sys.modules.get("torch")  # who has a tensor has imported it
-        if torch is None or not _tensors_among((*args, *kwargs.values()), torch):
-            return function(*args, **kwargs)
-        given = _tensors_among((*args, *kwargs.values()), torch)
-        arrays = {id(tensor): _array_of(tensor) for tensor in given}
-        place = given[0].device
-        device = None if place.type in host else TorchDevice(torch, place)
-        known = tuple((arrays[id(tensor)], tensor) for tensor in given)
-        with computing_on(device, known):
-            result = call(
-                *(arrays.get(id(value), value) for value in args),
-                **{name: arrays.get(id(value), value) for name, value in kwargs.items()},
-            )
-        tensors: Result = _as_tensors(result, torch, place)
-        return tensors
-
-    return with_tensors
-
-
-def _tensors_among(values: tuple[Any, ...], torch: Any) -> list[Any]:
-    return [value for value in values if isinstance(value, torch.Tensor)]
-
-
-def _array_of(tensor: Any) -> NDArray[Any]:
-    """Return a dense tensor as an array, of single or double precision or of integers."""
-    if str(tensor.layout) != "torch.strided":
-        raise InvalidInputError(
-            f"Tensors must be dense: got one of layout {tensor.layout}. Use to_dense(), or a SciPy "
-            "matrix."
-        )
-    here = tensor.detach().cpu()
-    if str(here.dtype) in ("torch.float16", "torch.bfloat16"):
-        here = here.double()
-    array: NDArray[Any] = here.numpy()
-    return array
-
-
-def _as_tensors(result: Any, torch: Any, place: Any) -> Any:
-    if isinstance(result, tuple):
-        return tuple(_as_tensors(part, torch, place) for part in result)
-    if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
-        return torch.from_numpy(np.ascontiguousarray(result)).to(place)
-    return result
 
 
 @final
@@ -286,11 +225,7 @@ class TorchDevice(Device):
         return cls(torch, device, n_bytes)
 
     def array(self, values: NDArray[Any]) -> DeviceArray:
-        """Bring an array to the device, unless it stands for a tensor that is there."""
-        tensors = _GIVEN.get()
-        for known, tensor in () if tensors is None else tensors.known:
-            if known is values and tensor.device == self.device and known.dtype.kind == "f":
-                return tensor.detach().to(self.torch.float64).contiguous()
+        """Bring an array to the device."""
         given = np.ascontiguousarray(values)
         kind = np.float64 if given.dtype.kind == "f" else given.dtype
         given = given.astype(kind, copy=False)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cache
+from os import PathLike
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -135,6 +136,22 @@ class Reads:
     known: Iterable[str] = ()
 
 
+@final
+@dataclass(frozen=True)
+class ArrayOf:
+    """What an argument that takes anything like an array is made an array of."""
+
+    kind: type
+
+
+@final
+@dataclass(frozen=True)
+class CheckedWith:
+    """Values that are checked together with another argument, where both are known."""
+
+    other: str
+
+
 # Rules: what annotations are compiled to
 
 REFUSED: Any = object()
@@ -225,9 +242,20 @@ def compile_rule(annotation: Any, notes: tuple[Any, ...] = ()) -> Rule:
     advice = " ".join(note.text for note in notes if isinstance(note, Advice))
     parts = inner if origin in (Union, UnionType) else (annotation,)
     optional = any(part in (None, NoneType) for part in parts)
-    own = [Rule(note.take, (note.words,), note.known) for note in notes if isinstance(note, Reads)]
+    own = [_noted(note) for note in notes if isinstance(note, Reads | CheckedWith)]
+    own += [_array(note.kind, notes) for note in notes if isinstance(note, ArrayOf)]
     rest = [part for part in parts if part not in (None, NoneType)]
     return _any_of(own or [_single(part, notes) for part in rest], advice, optional=optional)
+
+
+def _noted(note: Reads | CheckedWith) -> Rule:
+    if isinstance(note, CheckedWith):
+        return Rule(_take_anything, (f"what is checked with `{note.other}`",))
+    return Rule(note.take, (note.words,), note.known, "text" if note.known else "")
+
+
+def _take_anything(value: Any) -> Any:
+    return value
 
 
 def _any_of(rules: list[Rule], advice: str, *, optional: bool) -> Rule:
@@ -267,11 +295,11 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
     if origin is Annotated:
         return compile_rule(annotation, notes)
     if annotation is Any:
-        return Rule(lambda value: value, ("anything",))
+        return Rule(_take_anything, ("anything",))
     if origin is Literal:
         return _choice(inner)
     if annotation is bool:
-        return Rule(_take_switch, ("True or False",), reads="switch")
+        return Rule(_take_switch, ("True", "False"), reads="switch")
     if annotation is int:
         size = "".join(note.axis for note in notes if isinstance(note, Size))
         low, high = _bounds(notes)
@@ -282,7 +310,7 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
         take = _number_taker(float, *_bounds(notes))
         return Rule(take, (f"a finite number{_interval(notes)}",), reads="number")
     if origin is np.ndarray:
-        return _array(inner, notes)
+        return _array(get_args(inner[1])[0], notes)
     if annotation is str:
         return Rule(_take_text, ("a text",), reads="text")
     return _instance(annotation if origin is None else origin)
@@ -369,9 +397,9 @@ SOURCES = {"f": "iuf", "i": "iu", "b": "b", "U": "UT"}
 """The letters of arrays that are converted without loss, by the letter of the result."""
 
 
-def _array(inner: tuple[Any, ...], notes: tuple[Any, ...]) -> Rule:
-    """Compile ``NDArray[...]`` with its shapes, and bounds of its entries."""
-    dtype = np.dtype(get_args(inner[1])[0])
+def _array(kind: Any, notes: tuple[Any, ...]) -> Rule:
+    """Compile an array of some kind with its shapes, and bounds of its entries."""
+    dtype = np.dtype(kind)
     shapes = tuple(note.axes for note in notes if isinstance(note, Shape))
     n_axes = {len(axes) for axes in shapes}
     low, high = _bounds(notes) if dtype.kind in "fi" else (0.0, 0.0)
@@ -530,6 +558,15 @@ def with_article(noun: str) -> str:
     """Return a noun with "a" or "an" before it."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
+
+def take_path(value: Any) -> Any:
+    """Accept the path of a file."""
+    is_path = isinstance(value, PathLike) or (isinstance(value, str) and value != "")
+    return value if is_path else REFUSED
+
+
+FilePath: TypeAlias = Annotated[str | PathLike[str], Reads(take_path, "the path of a file")]
+"""A file that is read or written."""
 
 RandomSeed: TypeAlias = Annotated[
     int | np.random.RandomState | np.random.Generator | None,

@@ -60,6 +60,7 @@ from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Ties as TieRule
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.rankers.base import generator
+from rankwise.rankers.reading import read_scored
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""
@@ -402,6 +403,7 @@ class PreferenceGP(LiveProcess):
             raise InvalidInputError(
                 "`fit` must be given items `X`, or comparisons by name (`pairs`): got neither."
             )
+        X, y, qid, sample_weight = read_scored(self, X, y, qid, sample_weight)
         names, X = read_items(X)
         answers = NamedAnswers(
             names,

@@ -49,7 +49,7 @@ from rankwise.core.checks import (
     refuse_overflow,
 )
 from rankwise.core.comparisons.dates import as_days
-from rankwise.core.devices import as_device
+from rankwise.core.devices import as_device, as_given, on_host
 from rankwise.core.errors import InvalidInputError
 from rankwise.features.context_covariances import (
     CopiesApart,
@@ -63,6 +63,7 @@ from rankwise.features.covariances import ParametricKernel
 from rankwise.features.function_space import Expansion
 from rankwise.features.known_rows import KnownRows
 from rankwise.io.comparisons import read_items
+from rankwise.io.frames import known_features, read_columns
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.scoring_function import ScoringFunction, scoring_function, unscaled_function
 
@@ -195,9 +196,17 @@ class ProcessRanker(Ranker, ABC):
         std or cov : optional
         """
         refuse_std_and_cov(return_std, return_cov)
-        X = self._at_date(self._rows_to_predict(X), date)
-        if judge is not None:
-            scores, covariance = self._joint_of_person(X, self._person(judge))
+        rows = self._at_date(self._rows_to_predict(X), date)
+        person = None if judge is None else self._person(judge)
+        found = self._predicted(rows, person, return_std=return_std, return_cov=return_cov)
+        return as_given(found, X)
+
+    def _predicted(
+        self, X: FloatArray, person: int | None, *, return_std: bool, return_cov: bool
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean score of numbered rows, and its uncertainty where it is asked for."""
+        if person is not None:
+            scores, covariance = self._joint_of_person(X, person)
             if return_cov:
                 return scores, covariance
             return (scores, np.sqrt(covariance.diagonal())) if return_std else scores
@@ -259,9 +268,10 @@ class ProcessRanker(Ranker, ABC):
         check_flag("as_frame", as_frame)
         if as_frame and items is None:
             items = names
-        scores = self.predict(X, judge=judge)
+        qid, items = map(on_host, read_columns(X, qid=qid, items=items))
+        scores = on_host(self.predict(X, judge=judge))
         order = self._in_order(scores, qid, k, as_frame=as_frame, items=items)
-        return order if as_frame or names is None else names[order]
+        return as_given(order if as_frame or names is None else names[order], X)
 
     def predict_pair(
         self,
@@ -972,8 +982,9 @@ class ProcessRanker(Ranker, ABC):
         if isinstance(X, str):
             X = [X]
         if _are_names(X):
-            return self._training_rows(self._positions(X))
-        names, features = read_items(X)
+            return self._training_rows(self._positions(on_host(X)))
+        known = known_features(X, vars(self).get("feature_names_in_"))
+        names, features = read_items(on_host(known))
         rows = self._numbered(self._recognised(self._check_rows(features, reset=False)))
         return rows if names is None else self._told_apart(rows, names)
 

@@ -27,6 +27,7 @@ from rankwise.core.errors import (
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import Basis, FunctionSpace, basis_space, function_space
 from rankwise.features.kernels import Kernel, Precomputed, as_kernel
+from rankwise.io.frames import read_columns
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.dorm.cutting_planes import solve
 from rankwise.rankers.dorm.losses import Decay, ObjectiveLike, decay_of, scores_at_positions
@@ -38,6 +39,7 @@ from rankwise.rankers.dorm.problem import (
     RankingProblem,
     refuse_indefinite_kernel,
 )
+from rankwise.rankers.reading import read_rows, read_training
 from rankwise.solve.iteration import (
     CertifiedSolution,
     Step,
@@ -370,8 +372,7 @@ class DORM(DirectRanker):
             the scores of a least-squares ranker.
         """
         rng = generator(self.random_state)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight)
+        X, data = read_training(self, X, y, qid, sample_weight)
         options = self._options(X, preliminary, sources)
         self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         space = function_space(X, self.kernel_, self.basis, rng)
@@ -420,7 +421,8 @@ class DORM(DirectRanker):
             )
         if "solution_" not in vars(self):
             return self.fit(X, y, qid, sample_weight)
-        X = self._check_rows(X, reset=False)
+        y, qid, sample_weight = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
+        X = read_rows(self, X)
         # the earlier function w0, which the solution stays close to; its scores order the target
         scores, point = self._scores(X), np.array(self.solution_.point)
         earlier = EarlierFunction(self.predictor_, self._weights, point, scores)

@@ -19,6 +19,7 @@ from rankwise.core.errors import ConvergenceWarning, InvalidInputError, warn_cal
 from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import function_space
 from rankwise.features.kernels import as_kernel
+from rankwise.io.frames import read_columns
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
@@ -36,6 +37,7 @@ from rankwise.rankers.dorm.problem import (
     RankingProblem,
     refuse_indefinite_kernel,
 )
+from rankwise.rankers.reading import read_rows, read_training
 from rankwise.selection.holdouts import (
     Folds,
     HeldOut,
@@ -326,8 +328,7 @@ class DORMCV(DirectRanker):
         """
         refuse_partial_validation(X_val, y_val, qid_val)
         rng = generator(self.random_state)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight)
+        X, data = read_training(self, X, y, qid, sample_weight)
         _refuse_sources_of_one(sources, X_val, sources_val)
         # how settings are judged, then the search along every grid of C
         judge = self._judge(X, data, rng, X_val, y_val, qid_val, sources_val)
@@ -362,7 +363,8 @@ class DORMCV(DirectRanker):
     ) -> Judge:
         """Return how settings are judged: by validation data where there are any, or by folds."""
         if X_val is not None:
-            X_val = self._check_rows(X_val, reset=False)
+            y_val, qid_val = read_columns(X_val, "X_val", y_val=y_val, qid_val=qid_val)
+            X_val = read_rows(self, X_val)
             validation = ValidationData.of(X_val, y_val, qid_val, has_qid=data.has_qid)
             one_output(validation.y, "y_val", ONE_OUTPUT)
             named = None if sources_val is None else np.asarray(sources_val)

@@ -24,6 +24,7 @@ from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
+from rankwise.rankers.reading import read_training
 from rankwise.selection.path import check_alphas
 from rankwise.selection.systems import normal_equations_on
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
@@ -196,9 +197,11 @@ class RankRLS(ClosedFormRanker):
             How much each comparison counts; 1 by default.
         """
         alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        device = as_device(self.device)
+        device = as_device(self.device, X)
+        X, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
         graphs, space = self._problem(X, data, device)
         iterated = self._iterated(X, graphs, np.array([alpha]), device)
         if iterated is not None:
@@ -251,9 +254,11 @@ class RankRLS(ClosedFormRanker):
         10.0
         """
         grid = check_alphas(alphas)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        device = as_device(self.device)
+        device = as_device(self.device, X)
+        X, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
         graphs, space = self._problem(X, data, device)
         solutions = self._iterated(X, graphs, grid, device)
         if solutions is None:

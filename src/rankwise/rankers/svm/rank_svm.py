@@ -22,6 +22,7 @@ from rankwise.features.kernels import Kernel, Precomputed, as_kernel
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import Grades, PreferenceGraph, QueryWeight
 from rankwise.rankers.base import PointRanker, RankerPath, generator
+from rankwise.rankers.reading import read_training
 from rankwise.rankers.svm.newton import minimize_hinge
 from rankwise.rankers.svm.objective import HingeLoss
 from rankwise.solve.iteration import (
@@ -193,8 +194,7 @@ class RankSVM(PointRanker):
             How much each comparison counts; 1 by default.
         """
         C = check_positive("C", self.C, C_REMEDY)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        X, data = read_training(self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
         problem = self._problem(X, data)
         return self._keep_solution(problem, self._solve(problem, C))
 
@@ -235,8 +235,7 @@ class RankSVM(PointRanker):
         if not grid:
             raise InvalidInputError("`Cs` must hold at least one value: got none.")
         grid = [check_positive("Cs", C, C_REMEDY) for C in grid]
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        X, data = read_training(self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
         problem = self._problem(X, data)
         # each C starts from the solution of the one before
         rankers, start = [], None

@@ -22,13 +22,16 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
+from rankwise.core.devices import as_given
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import n_threads
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
+from rankwise.io.frames import read_columns
 from rankwise.io.tree_text import trees_only
 from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
+from rankwise.rankers.reading import read_rows, read_training
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.selection.holdouts import (
     Folds,
@@ -214,12 +217,12 @@ class BoostedRanker(Ranker):
             Validation data that choose the number of trees in place of folds.
         """
         self._growth()  # refuses parameters before anything is done
-        X = self._check_rows(X, reset=True)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        X, data = read_training(self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
         refuse_partial_validation(X_val, y_val, qid_val)
         validation = None
         if X_val is not None:
-            rows = self._check_rows(X_val, reset=False)
+            y_val, qid_val = read_columns(X_val, "X_val", y_val=y_val, qid_val=qid_val)
+            rows = read_rows(self, X_val)
             validation = ValidationData.of(rows, y_val, qid_val, has_qid=data.has_qid)
         return self._fit_problem(TreeProblem.of(X, data, self.max_bins), validation)
 
@@ -337,7 +340,7 @@ class BoostedRanker(Ranker):
         """
         if "model_" not in vars(self):
             check_is_fitted(self)
-        return self._scores(self._check_rows(X, reset=False))
+        return as_given(self._scores(read_rows(self, X)), X)
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
         if not reset and are_plain_rows(X, self, allow_nan=True):
