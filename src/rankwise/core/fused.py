@@ -25,7 +25,7 @@ def exp_product(A: Array, B: Array, V: Array) -> Array:
     """
     xp, n_rows = namespace_of(A), A.shape[0]
     A, B, single = (xp.asarray(M, dtype=xp.float32) for M in (A, B, V))
-    fused = _fused_on(A.device) if A.shape[1] <= FUSED_FEATURES else None
+    fused = _fused_on(xp, A.device) if A.shape[1] <= FUSED_FEATURES else None
     if fused is not None:
         A, B = A.contiguous(), B.contiguous()
         return xp.stack([fused(A, B, v) for v in single.T], axis=1)
@@ -42,7 +42,7 @@ def exp_product(A: Array, B: Array, V: Array) -> Array:
 
 
 @cache
-def _fused_on(device: Any) -> Callable[..., Array] | None:
+def _fused_on(torch: Any, device: Any) -> Callable[..., Array] | None:
     """Return the kernel of a GPU, where Triton is there and can compile it for this one."""
     if not str(device).startswith("cuda"):
         return None
@@ -50,8 +50,6 @@ def _fused_on(device: Any) -> Callable[..., Array] | None:
         fused = fused_exp_product()
     except MissingExtraError:
         return None
-    import torch  # noqa: PLC0415
-
     one = torch.ones((1, 1), device=device)
     try:
         fused(-one, one, one[0]).sum().item()
