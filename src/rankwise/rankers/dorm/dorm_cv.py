@@ -127,12 +127,12 @@ def judge_by_validation(
     # scores of the validation rows, one row for each C
     W = np.stack([problem.weights(solution)[1] for solution in solutions], axis=1)
     scores = problem.space.predictor.product(validation.X, W).T
+    held_out = _HeldOutRows(
+        scores, validation.y, validation.queries, np.arange(len(validation.y)), sources
+    )
+    path = held_out.path(Cs, measure, problem.options.n_diverse)
     gaps = np.array([solution.gap for solution in solutions])
-    rows = np.arange(len(validation.y))
-    scores = _with_equal_ties(scores, validation.queries, rows)
-    scores = _diversified(scores, sources, problem.options, validation.queries, rows)
-    path = _path(scores, validation.y, validation.queries, rows, measure, Cs, gaps)
-    return JudgedGrid(problem, path, solutions, _unconverged(solutions))
+    return JudgedGrid(problem, replace(path, errors=gaps), solutions, _unconverged(solutions))
 
 
 def judge_by_folds(
@@ -154,53 +154,42 @@ def judge_by_folds(
     # the held-out ranking, measured for each C
     queries = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
     rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
-    scores = _with_equal_ties(scores, queries, rows)
-    scores = _diversified(scores, problem.options.sources, problem.options, queries, rows)
-    path = _path(scores, data.scores, queries, rows, measure, Cs, gaps)
-    return JudgedGrid(problem, path, [], n_unconverged)
+    held_out = _HeldOutRows(scores, data.scores, queries, rows, problem.options.sources)
+    path = held_out.path(Cs, measure, problem.options.n_diverse)
+    return JudgedGrid(problem, replace(path, errors=gaps), [], n_unconverged)
 
 
-def _with_equal_ties(scores: FloatArray, queries: Queries, rows: IntArray) -> FloatArray:
-    """Make ties of held-out scores, (n_Cs, n_items), equal inside queries or folds."""
-    group = np.full(scores.shape[1], -1)
-    group[rows] = queries.index[rows]
-    return equal_ties(scores[:, :, None], group, np.zeros(len(scores)))[:, :, 0]
+@final
+@dataclass(frozen=True, eq=False)
+class _HeldOutRows:
+    """Scores of shape (n_Cs, n_items) that were not learned from, and the rows that are judged."""
 
+    scores: FloatArray
+    y: FloatArray
+    queries: Queries
+    rows: IntArray
+    sources: NDArray[Any] | None
 
-def _diversified(
-    scores: FloatArray,
-    sources: NDArray[Any] | None,
-    options: LossOptions,
-    queries: Queries,
-    rows: IntArray,
-) -> FloatArray:
-    """Return scores in the order of the diverse ranking, where there are sources."""
-    if sources is None or options.n_diverse is None:
-        return scores
-    diverse, judged = np.full_like(scores, np.nan), queries.take(rows)
-    for k, of_c in enumerate(scores):
-        diverse[k, rows] = -diverse_places(of_c[rows], sources[rows], judged, options.n_diverse)
-    return diverse
-
-
-def _path(
-    scores: FloatArray,
-    y: FloatArray,
-    queries: Queries,
-    rows: IntArray,
-    measure: Measure,
-    Cs: FloatArray,
-    gaps: FloatArray,
-) -> SelectionPath:
-    """Measure held-out scores of shape (n_Cs, n_items); gaps are reported, and exclude nothing."""
-    held_out = HeldOut(scores[:, :, None], np.zeros(len(Cs)))
-    path = judge_scores(held_out, as_columns(y), queries, rows, measure, Cs, "C", "smallest")
-    if np.isnan(path.values).any():
-        raise InvalidInputError(
-            f"At least one held-out query must define {measure!r}: none of "
-            f"{queries.take(rows).n_queries} does. Give queries with different grades."
-        )
-    return replace(path, errors=gaps)
+    def path(self, Cs: FloatArray, measure: Measure, n_diverse: int | None) -> SelectionPath:
+        """Measure the rankings for each C, diverse ones where there are sources."""
+        # ties of held-out scores are equal inside queries or folds
+        group = np.full(self.scores.shape[1], -1)
+        group[self.rows] = self.queries.index[self.rows]
+        scores = equal_ties(self.scores[:, :, None], group, np.zeros(len(Cs)))
+        judged = self.queries.take(self.rows)
+        if self.sources is not None and n_diverse is not None:
+            sources = self.sources[self.rows]
+            for of_c in scores[:, :, 0]:
+                of_c[self.rows] = -diverse_places(of_c[self.rows], sources, judged, n_diverse)
+        held_out = HeldOut(scores, np.zeros(len(Cs)))
+        y = as_columns(self.y)
+        path = judge_scores(held_out, y, self.queries, self.rows, measure, Cs, "C", "smallest")
+        if np.isnan(path.values).any():
+            raise InvalidInputError(
+                f"At least one held-out query must define {measure!r}: none of "
+                f"{judged.n_queries} does. Give queries with different grades."
+            )
+        return path
 
 
 def _unconverged(solutions: list[CertifiedSolution]) -> int:

@@ -24,8 +24,8 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.answer_file import AnswerFile, is_answer_file
 from rankwise.io.choices import read_answers
+from rankwise.io.comparison_columns import ComparisonColumns
 from rankwise.io.comparisons import (
-    ComparisonColumns,
     read_comparisons,
 )
 from rankwise.io.files import open_write
@@ -410,7 +410,7 @@ def _check_person(person: str | None, gp: "rankwise.PreferenceGP") -> None:
     """Refuse a person without answers, who would get the common order."""
     if person is None:
         return
-    known = [] if gp.tastes_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
+    known = [] if gp.taste_share_ is None or gp.judge_names_ is None else gp.judge_names_.tolist()
     if person not in known:
         raise InvalidInputError(
             f"--person must name one of the {len(known)} judges whose tastes are learned (with "
