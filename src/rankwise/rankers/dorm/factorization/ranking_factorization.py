@@ -181,7 +181,7 @@ class RankingFactorization(BaseEstimator):
         with serial_blas():  # its matrices have a few columns
             return self._fit(R, given)
 
-    def _fit(self, R: Matrix, given: Self) -> Self:
+    def _fit(self, R: Matrix, given: Any) -> Self:
         """Learn from checked ratings with parameters in their one form."""
         rng = generator(given.random_state)
         if given.n_components > min(R.shape):
