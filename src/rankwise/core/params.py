@@ -239,16 +239,18 @@ def compile_rule(annotation: Any, notes: tuple[Any, ...] = ()) -> Rule:
     advice = " ".join(note.text for note in notes if isinstance(note, Advice))
     parts = inner if origin in (Union, UnionType) else (annotation,)
     optional = any(part in (None, NoneType) for part in parts)
-    own = [_noted(note) for note in notes if isinstance(note, Reads | CheckedWith)]
+    own = [_noted(note, parts) for note in notes if isinstance(note, Reads | CheckedWith)]
     own += [_array(note.kind, notes) for note in notes if isinstance(note, ArrayOf)]
     rest = [part for part in parts if part not in (None, NoneType)]
     return _any_of(own or [_single(part, notes) for part in rest], advice, optional=optional)
 
 
-def _noted(note: Reads | CheckedWith) -> Rule:
+def _noted(note: Reads | CheckedWith, parts: tuple[Any, ...]) -> Rule:
+    typed = {int: "integer", float: "number", str: "text"}  # what can be typed on a command line
+    reads = next((typed[part] for part in parts if part in typed), "")
     if isinstance(note, CheckedWith):
-        return Rule(_take_anything, (f"what is checked with `{note.other}`",))
-    return Rule(note.take, (note.words,), note.known, "text" if note.known else "")
+        return Rule(_take_anything, (f"what is checked with `{note.other}`",), reads=reads)
+    return Rule(note.take, (note.words,), note.known, "text" if note.known else reads)
 
 
 def _take_anything(value: Any) -> Any:
