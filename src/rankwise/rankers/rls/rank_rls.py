@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -20,7 +19,7 @@ from rankwise.features.function_space import (
     smallest_space,
     unknowns_of_sparse_rows,
 )
-from rankwise.features.kernels import Kernel, as_kernel
+from rankwise.features.kernels import KernelLike, as_kernel
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
@@ -144,7 +143,7 @@ class RankRLS(ClosedFormRanker):
         self,
         alpha: float = 1.0,
         *,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
+        kernel: KernelLike = "linear",
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
