@@ -15,7 +15,6 @@ from rankwise.automatic.families import FAMILIES, Family, SettingsPath, Trial
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
-    check_table,
     fit_preparation,
 )
 from rankwise.core.arrays import FloatArray
@@ -32,6 +31,7 @@ from rankwise.measures.evaluation import paired_test
 from rankwise.measures.value import Measure, weighted_mean
 from rankwise.rankers.base import generator
 from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.reading import read_training
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
@@ -289,11 +289,10 @@ class AutoRanker(SumOfRankers):
         """
         deadline = self._deadline()
         check_count("memory", self.memory)
-        rows = check_table(self, X, reset=True)
-        data = TrainingData.of(len(rows), y, qid, sample_weight)
-        y = data.single_output("Fit one AutoRanker per output.")
+        rows, data = read_training(self, X, y, qid, sample_weight)
+        scores = data.single_output("Fit one AutoRanker per output.")
         # encode categories, fill blanks, draw the folds
-        self.preparation_, prepared_rows = fit_preparation(rows, y, data.queries)
+        self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
         trial = self._trial(prepared_rows, data, deadline)
         with arrays_between_steps(), warnings.catch_warnings():
             for category in (ConvergenceWarning, FeatureScaleWarning):

@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
-    check_table,
     fit_preparation,
 )
 from rankwise.core.checks import check_count
-from rankwise.core.queries import TrainingData
 from rankwise.features.kernels import Gaussian
 from rankwise.measures.value import Measure
 from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.reading import read_training
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.selection.path import as_measure
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
@@ -98,8 +97,7 @@ class SearchRanker(SumOfRankers):
             Weights of the items.
         """
         n_basis, measure = check_count("basis", self.basis), as_measure(self.measure)
-        rows = check_table(self, X, reset=True)
-        data = TrainingData.of(len(rows), y, qid, sample_weight)
+        rows, data = read_training(self, X, y, qid, sample_weight)
         scores = data.single_output("Fit one SearchRanker per output.")
         # encode categories, fill blanks, scale inside queries
         steps, filled_rows = fit_preparation(rows, scores, data.queries)
@@ -118,7 +116,7 @@ class SearchRanker(SumOfRankers):
         ids = data.queries.index if data.queries.n_queries > 1 else None
         with arrays_between_steps():
             for member in self.members_:
-                member.fit(prepared_rows, scores, qid=ids, sample_weight=sample_weight)
+                member.fit(prepared_rows, scores, qid=ids, sample_weight=data.sample_weight)
         # held-out scores of the sum, and their value
         self.held_out_scores_ = np.sum(
             [m.steps_[-1].held_out_scores_ for m in self.members_], axis=0

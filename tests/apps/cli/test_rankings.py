@@ -7,7 +7,6 @@ import pytest
 
 import rankwise
 from rankwise.apps.cli.app import as_options
-from rankwise.apps.cli.fit_commands import FitLinear, FitSVM
 from rankwise.apps.cli.jobs.files import columns_chosen
 from rankwise.apps.cli.output import duration
 from rankwise.io import RankedItems, read_ranked, read_table, write_svmlight, write_table
@@ -180,11 +179,18 @@ def test_a_likely_column_of_queries_is_not_a_feature(refuse, tmp_path):
 
 def test_parameters_are_named_as_options():
     message = "`max_iter` and `C` must fit, `X` too: try drop='a b', features=... or Cs=[1]."
-    assert as_options(message, FitSVM) == (
+    flags = {name: f"--{name}" for name in ("C", "drop", "features", "Cs")}
+    flags |= {"max_iter": "--max-iter"}
+    assert as_options(message, {name.lower(): flag for name, flag in flags.items()}) == (
         "--max-iter and --C must fit, `X` too: try --drop 'a b', --features ... or Cs=[1]."
     )
-    assert as_options("`zero_based`", FitLinear) == "--zero-based"
-    assert as_options(message, None) == message
+    assert as_options(message, {}) == message
+
+
+def test_parameters_of_rankers_and_of_commands_are_named_as_options(refuse):
+    line = refuse("fit", "svm", "train.txt", "-o", "m", "--C", "-1")
+    assert line.startswith("error: --C must be")
+    assert "--y, --qid" in refuse("fit", "linear", "train.txt", "-o", "m", "--y", "stars")
 
 
 @pytest.mark.parametrize(

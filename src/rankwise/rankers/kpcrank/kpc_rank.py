@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_count
 from rankwise.core.devices import as_device
-from rankwise.core.queries import TrainingData
 from rankwise.features.components import Solver
-from rankwise.features.kernels import Kernel, as_kernel
+from rankwise.features.kernels import Kernel, KernelLike, as_kernel
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
@@ -25,6 +24,7 @@ from rankwise.rankers.closed_form import (
     tied_by_folds,
 )
 from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
+from rankwise.rankers.reading import read_training
 from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
 from rankwise.selection.path import (
     Candidate,
@@ -111,7 +111,7 @@ class KPCRank(ClosedFormRanker):
     def __init__(
         self,
         n_components: int = 10,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "gaussian",
+        kernel: KernelLike = "gaussian",
         *,
         alpha: float = 0.0,
         cost: Cost = "magnitude",
@@ -150,8 +150,11 @@ class KPCRank(ClosedFormRanker):
         """
         n_components = check_count("n_components", self.n_components)
         alpha = check_alpha(self.alpha)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        device = as_device(self.device, X)
+        X, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
         self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         fit = ComponentFit.of(
             self.kernel_,
@@ -160,7 +163,7 @@ class KPCRank(ClosedFormRanker):
             n_components,
             self.solver,
             alpha,
-            as_device(self.device),
+            device,
             cost=self.cost,
             ties=self.ties,
             query_weight=self.query_weight,
@@ -246,10 +249,7 @@ class KPCRankCV(ClosedFormCV):
     def __init__(
         self,
         max_components: int = 100,
-        kernel: str
-        | Kernel
-        | Callable[[Any, Any], Any]
-        | list[str | Kernel | Callable[[Any, Any], Any]] = "gaussian",
+        kernel: str | Kernel | Callable[[Any, Any], Any] | list[KernelLike] = "gaussian",
         *,
         alpha: float = 0.0,
         cv: Any = "auto",
@@ -307,19 +307,23 @@ class KPCRankCV(ClosedFormCV):
         """
         max_components = check_count("max_components", self.max_components)
         alpha = check_alpha(self.alpha)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        validation = self._validation(X, data, X_val, y_val, qid_val, pairs_val, pair_weight_val)
+        device = as_device(self.device, X)
+        rows, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
+        validation = self._validation(
+            rows, data, X, X_val, y_val, qid_val, pairs_val, pair_weight_val, named=(y, qid)
+        )
         options = {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
-        device = as_device(self.device)
         self.search_: list[Candidate] = []
         best: _ChosenComponents | None = None
         for given in as_settings(self.kernel, "kernel"):
-            kernel = as_kernel(given).fitted_to(X, data.sample_weight)
+            kernel = as_kernel(given).fitted_to(rows, data.sample_weight)
             fit = ComponentFit.of(
-                kernel, X, data, max_components, self.solver, alpha, device, **options
+                kernel, rows, data, max_components, self.solver, alpha, device, **options
             )
-            path, scores = self._judge(X, fit, validation)
+            path, scores = self._judge(rows, fit, validation)
             self.search_.append(Candidate({"kernel": kernel}, path))
             if best_candidate(self.search_, self.rule) == len(self.search_) - 1:
                 best = _ChosenComponents(kernel, fit, path, scores[path.best(self.rule)])

@@ -14,13 +14,13 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import check_choice
 from rankwise.core.devices import as_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
-from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import choose_basis
 from rankwise.features.kernels import as_kernel
 from rankwise.graph.preference_graph import QueryWeight, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV
+from rankwise.rankers.reading import read_training
 from rankwise.rankers.rls.hold_outs import (
     HoldOut,
     Judged,
@@ -198,13 +198,17 @@ class RankRLSCV(ClosedFormCV):
             How much each of them counts.
         """
         alphas, measure = check_alphas(self.alphas), as_measure(self.measure)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        validation = self._validation(X, data, X_val, y_val, qid_val, pairs_val, pair_weight_val)
+        device = as_device(self.device, X)
+        rows, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
+        validation = self._validation(
+            rows, data, X, X_val, y_val, qid_val, pairs_val, pair_weight_val, named=(y, qid)
+        )
         rng = generator(self.random_state)
-        basis_rows = choose_basis(self.basis, X, rng)
-        device = as_device(self.device)
-        problem = SearchProblem(X, data, self.query_weight, basis_rows, alphas, measure, device)
+        basis_rows = choose_basis(self.basis, rows, rng)
+        problem = SearchProblem(rows, data, self.query_weight, basis_rows, alphas, measure, device)
         hold_out = resolve_hold_out(self.cv, problem, validation, rng)
         best = self._search(problem, hold_out)
         self._keep_best(best)

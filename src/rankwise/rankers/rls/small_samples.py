@@ -22,7 +22,7 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_device, takes_tensors
+from rankwise.core.devices import as_device, on_host
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -242,7 +242,6 @@ class AUCEstimate:
         return ax
 
 
-@takes_tensors
 def leave_pair_out_auc(
     X: Any,
     y: ArrayLike,
@@ -307,8 +306,10 @@ def leave_pair_out_auc(
     check_positive("alpha", alpha, "Choose it before looking at this data.")
     check_choice("ties", ties, get_args(Ties))
     check_flag("roc", roc)
-    rows = _check_rows(X)
-    data = TrainingData.of(rows.shape[0], _as_numbers(y), sample_weight=sample_weight)
+    rows = _check_rows(on_host(X))
+    data = TrainingData.of(
+        rows.shape[0], _as_numbers(on_host(y)), sample_weight=on_host(sample_weight)
+    )
     _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
     held_out = leave_each_pair_out(
         _space(rows, kernel, data),
@@ -318,7 +319,7 @@ def leave_pair_out_auc(
         ties=ties,
         query_weight="items",
         unweighted="judge",
-        device=as_device(device),
+        device=as_device(device, X),
     )
     path = judge_pairs(held_out, Concordance, np.array([alpha]))
     position = path.best()
