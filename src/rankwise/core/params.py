@@ -31,7 +31,6 @@ from typing import (
     ClassVar,
     Literal,
     TypeAlias,
-    TypeVar,
     Union,
     final,
     get_args,
@@ -43,8 +42,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.errors import InvalidInputError
-
-Owner = TypeVar("Owner")
 
 LARGEST_INTEGER = 2**63 - 1
 """Whole numbers that compiled code can hold."""
@@ -307,7 +304,8 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
         low, high = _bounds(notes)
         low, high = max(-LARGEST_INTEGER, math.ceil(low)), min(LARGEST_INTEGER, math.floor(high))
         take = _number_taker(int, low, high)
-        return Rule(take, (f"a whole number{_interval(notes)}",), reads="integer", size=size)
+        words = f"a whole number{_interval(notes)}"
+        return Rule(take, (words,), reads="integer", size=size, show=_shown_integer)
     if annotation is float:
         take = _number_taker(float, *_bounds(notes))
         return Rule(take, (f"a finite number{_interval(notes)}",), reads="number")
@@ -316,6 +314,11 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
     if annotation is str:
         return Rule(_take_text, ("a text",), reads="text")
     return _instance(annotation if origin is None else origin)
+
+
+def _shown_integer(value: Any) -> str:
+    beyond = isinstance(value, int) and abs(value) > LARGEST_INTEGER
+    return f"{shown(value)}, which is not below 2**63" if beyond else shown(value)
 
 
 def _instance(kind: Any) -> Rule:
@@ -495,11 +498,11 @@ def _check_axes(name: str, rule: Rule, taken: Any, sizes: dict[str, tuple[int, s
             )
 
 
-def checked(owner: Owner) -> Owner:
+def checked(owner: Any) -> Any:
     """Return an unfitted twin of an estimator with its parameters in their one form."""
     cls: Any = type(owner)
     rules, given = rules_of(cls), vars(owner)
-    twin: Owner = object.__new__(cls)
+    twin = object.__new__(cls)
     vars(twin).update(check_values(rules, {name: given[name] for name in rules}))
     return twin
 
@@ -559,6 +562,18 @@ def _axes(axes: tuple[str, ...]) -> str:
 def with_article(noun: str) -> str:
     """Return a noun with "a" or "an" before it."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+Count: TypeAlias = Annotated[int, Positive()]
+"""A number of things."""
+
+Share: TypeAlias = Annotated[float, Above(0), Below(1)]
+"""A part of a whole, such as a confidence."""
+
+Tolerance: TypeAlias = Annotated[
+    float, Positive(), Advice("It is the relative error that counts as solved.")
+]
+"""When an iteration has converged."""
 
 
 def take_path(value: Any) -> Any:
