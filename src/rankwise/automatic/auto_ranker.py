@@ -394,6 +394,7 @@ class AutoRanker(SumOfRankers):
         """
         if X is not None:
             return super().report(X, y, qid, **options)
+        check_is_fitted(self)
         endings = {
             "done": _all_tried(self.leaderboard_),
             "time": f"The time budget of {self.time_budget} s ended the search.",
