@@ -1,7 +1,8 @@
 """The normal equations of a preference graph over a function space."""
 
-from rankwise.core.arrays import IntArray, Matrix, dense_rows
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.devices import Device
+from rankwise.core.namespaces import Array
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.solve.normal_equations import System
@@ -37,3 +38,8 @@ def normal_equations_on(
         return System.primal(graph, F, C)
     K = space.kernel_matrix(device=device)
     return System.dual(graph, K, trusted=space.kernel_is_trusted)
+
+
+def there(values: FloatArray, device: Device | None) -> Array:
+    """Return an array where a problem is solved."""
+    return values if device is None else device.array(values)

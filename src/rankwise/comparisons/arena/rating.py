@@ -36,7 +36,8 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import few_threads
 from rankwise.io.choices import read_answers
-from rankwise.io.comparisons import ComparisonColumns, read_comparisons
+from rankwise.io.comparison_columns import ComparisonColumns
+from rankwise.io.comparisons import read_comparisons
 from rankwise.rankers.base import generator
 
 
