@@ -58,8 +58,8 @@ def _is_torch(xp: Any) -> bool:
 
 
 def to_host(array: Array) -> NDArray[Any]:
-    """Return an array as one of NumPy."""
-    if isinstance(array, np.ndarray):
+    """Return an array as one of NumPy; what is on the host stays as it is."""
+    if is_on_host(array):
         return array
     return np.asarray(array.cpu() if _is_torch(namespace_of(array)) else array)
 
