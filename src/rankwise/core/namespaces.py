@@ -216,10 +216,14 @@ def gram(Z: Array) -> Array:
     return G
 
 
+ROUNDED_AWAY = 2.0**-53
+"""Exponents up to which an exponential is rounded to 1."""
+
+
 def exp_in_place(exponents: Array) -> Array:
     """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
     if isinstance(exponents, np.ndarray):
-        if exponents.max(initial=0.0) > 0.0:
+        if exponents.max(initial=0.0) > ROUNDED_AWAY:
             np.minimum(exponents, 0.0, out=exponents)
         return np.exp(exponents, out=exponents)
     xp = namespace_of(exponents)

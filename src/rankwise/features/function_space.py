@@ -132,7 +132,9 @@ def _rounded_alike(product: Callable[[Matrix], FloatArray], X: Matrix) -> FloatA
     if rest == 0 or n_rows == 1 or not isinstance(X, np.ndarray):
         return product(X)
     if n_rows < ROWS_ALIKE:
-        return product(X.take(np.arange(ROWS_ALIKE), axis=0, mode="clip"))[:n_rows]
+        block = np.empty((ROWS_ALIKE, X.shape[1]), X.dtype)
+        block[:n_rows], block[n_rows:] = X, X[-1]
+        return product(block)[:n_rows]
     last = product(X[n_rows - ROWS_ALIKE :])[ROWS_ALIKE - rest :]
     return np.concatenate([product(X[: n_rows - rest]), last])
 

@@ -269,10 +269,8 @@ class GaussianOfRows:
     def left(self, A: Array) -> Array:
         """Return what the factors are multiplied with: moved rows, their squared norms, and 1."""
         left = _empty((A.shape[0], self.factors.shape[0]), A)
-        moved = left[:, :-2]
-        moved[...] = A
-        moved -= self.shift
-        left[:, -2], left[:, -1] = squared_norms(moved), 1.0
+        moved = A - self.shift
+        left[:, :-2], left[:, -2], left[:, -1] = moved, squared_norms(moved), 1.0
         return left
 
     def __call__(self, A: Array) -> Array:

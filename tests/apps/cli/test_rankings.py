@@ -200,3 +200,11 @@ def test_parameters_of_rankers_and_of_commands_are_named_as_options(refuse):
 )  # fmt: skip
 def test_times_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
+
+
+def test_items_are_not_ranked_across_queries_after_a_fit_with_queries(succeed, refuse, folder):
+    succeed("fit", "rls", "train.csv", "-o", "q.model", "--y", "rating", "--qid", "city")
+    write_table(folder / "no_city.csv", {"stars": [1], "price": [2], "age": [3]})
+    line = refuse("rank", "q.model", "no_city.csv")
+    assert "no_city.csv must name queries, as the data of q.model did" in line
+    succeed("predict", "q.model", "no_city.csv")

@@ -76,6 +76,12 @@ def _scored(command: Predict | RankCommand) -> RankedItems:
     """Score the items; match the columns of a table by name, if the model has feature names."""
     ranker = load_ranker(command.model)
     data = read_data_of(ranker, command.data, command.layout, find_items=True)
+    if isinstance(command, RankCommand) and data.qid is None and ranker.fitted_with_qid_:
+        raise InvalidInputError(
+            f"{command.data} must name queries, as the data of {command.model} did: scores are "
+            "comparable only within a query. Name the column with --qid; for a single query, add "
+            "one that is the same in all rows."
+        )
     with columns_chosen():
         scores = ranker.predict(data.X, qid=data.qid)
     return RankedItems.of(scores, data.qid, data.items)

@@ -42,7 +42,7 @@ def values_of(owner: Callable[..., Any], texts: Mapping[str, Any]) -> dict[str, 
     rules = rules_of(owner)
     found: dict[str, Any] = {}
     if "progress" in rules:
-        found["progress"] = sys.stderr.isatty()
+        found["progress"] = is_watched()
     if "random_state" in rules:
         found["random_state"] = 0
     found |= {name: read_text(name, rules[name], texts[name]) for name in rules if name in texts}
@@ -51,6 +51,11 @@ def values_of(owner: Callable[..., Any], texts: Mapping[str, Any]) -> dict[str, 
         default = signature(owner).parameters["kernel"].default
         found["kernel"] = _kernel(found.get("kernel", default), inner)
     return found
+
+
+def is_watched() -> bool:
+    """Return whether somebody waits at a terminal."""
+    return sys.stderr.isatty()
 
 
 def refuse_idle(

@@ -4,6 +4,7 @@ Public names are written ``rankwise.name``: they are loaded when first used, so 
 waits for what another one needs.
 """
 
+import sys
 import time
 
 import rankwise
@@ -17,6 +18,7 @@ from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
+from rankwise.solve.iteration import Step
 
 
 def fit(command: Fit) -> None:
@@ -51,6 +53,8 @@ def _search(command: FitCommand, problem: FitInput) -> None:
     start = time.perf_counter()
     usual = "NDCG @ 10" if problem.has_qid else "Concordance"
     given = values_of(rankwise.AutoRanker, command.parameters)
+    if given["progress"]:
+        given["progress"] = _say
     ranker = rankwise.AutoRanker(command.measure or usual, **given)
     ranker.fit(problem.data.X, **problem.preferences)
     ranker.set_params(progress=False)  # of this run, and not of the model
@@ -68,3 +72,8 @@ def _search(command: FitCommand, problem: FitInput) -> None:
     else:
         print(ranker.report())
         print(f"Saved as {command.output}.")
+
+
+def _say(step: Step) -> None:
+    """Print a line about each family that was tried, for who waits at a terminal."""
+    print(step.label, file=sys.stderr)

@@ -38,6 +38,9 @@ from rankwise.selection.path import SelectionPath, as_measure, judge_scores
 LEFT_OUT = "by leaving out each {} in turn"
 """How exact hold-outs judge."""
 
+ROUNDING = 1e-12
+"""Values of a measure that differ by less are equal."""
+
 MOST_ROWS = 32
 """Rows of a printed table of values; of a longer grid it shows evenly spaced ones."""
 
@@ -421,7 +424,9 @@ def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
     ]
     print_table([name, repr(selection.measure), ""], rows)
     print(f"Judged {fitted.judged}.")
-    if len(grid) > 1 and grid[chosen] in (grid.min(), grid.max()):
+    order = np.argsort(grid).tolist()
+    next_to_end = {order[0]: order[1:2], order[-1]: order[-2:-1]}.get(chosen, [])
+    if any(abs(selection.values[chosen] - selection.values[at]) > ROUNDING for at in next_to_end):
         print(f"The chosen {name} is at an end of the grid: a wider grid may have a better one.")
 
 
