@@ -20,7 +20,7 @@ MIXED = 99
 
 @final
 @dataclass(frozen=True, eq=False)
-class Answers:
+class TableAnswers:
     """Both items of every row, who won, and what a cell of results says beyond that.
 
     Parameters
@@ -43,9 +43,9 @@ class Answers:
     margin: FloatArray | None = None
     share: FloatArray | None = None
 
-    def take(self, rows: IntArray) -> "Answers":
+    def take(self, rows: IntArray) -> "TableAnswers":
         """Keep the given rows."""
-        return Answers(
+        return TableAnswers(
             self.first.take(rows),
             self.second.take(rows),
             self.outcome[rows],
@@ -62,7 +62,7 @@ class Answers:
 
 def read_answers_of(
     cells: TableCells, roles: ColumnRoles, given: ComparisonColumns, *, skip_bad: bool
-) -> Answers:
+) -> TableAnswers:
     """Return both items and the outcome, from whichever form the table has."""
     first, second = cells.coded(roles.first), cells.coded(roles.second)
     found = _answers_of_form(cells, roles, given, first, second, skip_bad=skip_bad)
@@ -83,27 +83,27 @@ def _answers_of_form(
     second: Column,
     *,
     skip_bad: bool,
-) -> Answers:
+) -> TableAnswers:
     if roles.points is not None:
-        return Answers(first, second, _ahead(cells, roles.points), {})
+        return TableAnswers(first, second, _ahead(cells, roles.points), {})
     if roles.flags is not None:
-        return Answers(first, second, _flagged(cells, roles.flags), {})
+        return TableAnswers(first, second, _flagged(cells, roles.flags), {})
     if roles.result is not None:
         around_zero = _around_zero(cells, roles.result, given)
         if around_zero is not None:
             outcome = np.sign(around_zero).astype(np.intp)
-            return Answers(first, second, outcome, {}, np.abs(around_zero))
+            return TableAnswers(first, second, outcome, {}, np.abs(around_zero))
         share = _soft_labels(cells, roles.result, given)
         if share is not None:
             won = np.full(len(first), FIRST_WON, dtype=np.intp)
-            return Answers(first, second, won, {}, share=share)
+            return TableAnswers(first, second, won, {}, share=share)
         column = ResultColumn(roles.result, roles.first, roles.second, read_codes(given.codes))
         outcome, words, margin = outcomes_of(cells, column, first, second, skip_bad=skip_bad)
-        return Answers(first, second, outcome, words, margin)
+        return TableAnswers(first, second, outcome, words, margin)
     outcome = np.full(len(first), FIRST_WON, dtype=np.intp)
     if roles.tied is not None:
         outcome[flags_of(cells.coded(roles.tied))] = TIED
-    return Answers(first, second, outcome, {})
+    return TableAnswers(first, second, outcome, {})
 
 
 def _flagged(cells: TableCells, flags: tuple[str, ...]) -> IntArray:

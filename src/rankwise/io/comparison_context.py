@@ -11,7 +11,7 @@ from rankwise.core.comparisons.column import Column
 from rankwise.core.comparisons.comparison_table import TIED, ComparisonTable
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.comparison_answers import Answers, outcomes_of
+from rankwise.io.comparison_answers import TableAnswers, outcomes_of
 from rankwise.io.comparison_cells import TableCells, flags_of
 from rankwise.io.comparison_columns import ColumnRoles, ComparisonColumns
 from rankwise.io.who_won import NO_ANSWER, ResultColumn
@@ -21,7 +21,11 @@ FEWEST_NUMBERED, MOST_WORDS = 5, 30
 
 
 def with_context(
-    cells: TableCells, roles: ColumnRoles, given: ComparisonColumns, answers: Answers, names: Any
+    cells: TableCells,
+    roles: ColumnRoles,
+    given: ComparisonColumns,
+    answers: TableAnswers,
+    names: Any,
 ) -> tuple[ComparisonTable, list[str]]:
     """Add how much, by whom, when and where to the answers; notes say what was done to weights."""
     judge = _judge(cells, roles.judge, is_named=given.judge is not None)
@@ -171,7 +175,7 @@ def _date(cells: TableCells, name: str | None, *, is_named: bool) -> FloatArray 
         return None
 
 
-def _at_home(cells: TableCells, roles: ColumnRoles, answers: Answers) -> FloatArray | None:
+def _at_home(cells: TableCells, roles: ColumnRoles, answers: TableAnswers) -> FloatArray | None:
     """Return 1 where the first item is at home, -1 where the second is, 0 in neutral places."""
     first, second = answers.first, answers.second
     if roles.home is not None:
