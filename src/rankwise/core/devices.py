@@ -1,12 +1,9 @@
 """Dense linear algebra on a device other than the CPU: the few expensive operations."""
 
-import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
 from typing import Any, Self, TypeAlias, final
 
 import numpy as np
@@ -14,19 +11,18 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.namespaces import BLOCK_ENTRIES, LEAF, exp_in_place, like, row_blocks
+from rankwise.core.namespaces import (
+    LEAF,
+    Array,
+    is_on_host,
+    like,
+    memory_of_host,
+    namespace_of,
+    row_blocks,
+)
 
 DeviceArray: TypeAlias = Any
 """An array of double precision on a device; it understands ``+ - * / @ .T`` and slices."""
-
-FUSED_FEATURES = 128
-"""Features up to which exponentials of products are summed by one kernel of the GPU."""
-
-TILE_ROWS, TILE_COLUMNS = 128, 128
-"""Entries of the product that such a kernel forms at a time."""
-
-TILE_WARPS = 4
-"""Warps that form them; with eight the kernel takes a third longer on an H200."""
 
 
 class Device(ABC):
@@ -69,13 +65,6 @@ class Device(ABC):
     @abstractmethod
     def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
         """Put rows under one another."""
-
-    @abstractmethod
-    def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
-        """Return ``exp(A B') V`` in single precision, V in double; no entry is kept.
-
-        ``A B'`` must be symmetric, its entries 0 or less up to rounding errors, which count as 0.
-        """
 
     @abstractmethod
     def factor(self, A: DeviceArray) -> DeviceArray | None:
@@ -148,16 +137,63 @@ HOST_DEVICES: tuple[str, ...] = ("cpu",)
 """Devices of PyTorch whose tensors are computed with by NumPy, unless a device is named."""
 
 
+def place(name: str | None, X: Any = None) -> Array:
+    """Return an empty array that is where to compute, for `like`.
+
+    Parameters
+    ----------
+    name : str or None
+        A device that PyTorch knows, such as "cuda". None is the device of the tensor X, or else
+        the host.
+    X : optional
+        What was given by the caller.
+    """
+    if name is None:
+        return X.new_empty(0) if is_on_device(X) else np.empty(0)
+    if not isinstance(name, str):
+        raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Computing on a device", "torch", "gpu") from error
+    try:
+        return torch.empty(0, device=torch.device(name))
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInputError(
+            f"`device` must name a device that PyTorch finds here: got {name!r} ({reason})."
+        ) from None
+
+
+def on_device(rows: Any, name: str | None, X: Any = None) -> Array:
+    """Return rows where to compute with them, on a device dense and of double precision.
+
+    Parameters
+    ----------
+    rows : (n_items, n_features)
+        The rows on the host.
+    name, X
+        As in `place`; the rows were read from X, which need not be moved where it is a tensor.
+    """
+    where = place(name, X)
+    if is_on_host(where) or not _is_tensor(X):
+        return like(rows, where)
+    torch = namespace_of(where)
+    return torch.asarray(X.detach(), dtype=torch.float64, device=where.device).contiguous()
+
+
+def device_of(values: Array) -> "TorchDevice":
+    """Return the device that a tensor is on."""
+    return TorchDevice(sys.modules["torch"], values.device)
+
+
 def as_device(name: str | None, X: Any = None) -> Device | None:
     """Return the device of a name that PyTorch knows, such as "cuda".
 
     Without a name it is the device of a tensor X, or no device at all.
     """
-    if name is None:
-        return TorchDevice(sys.modules["torch"], X.device) if is_on_device(X) else None
-    if not isinstance(name, str):
-        raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
-    return TorchDevice.of(name)
+    where = place(name, X)
+    return None if is_on_host(where) else device_of(where)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -201,18 +237,11 @@ def as_given(result: Any, X: Any) -> Any:
     return result
 
 
-UNKNOWN_MEMORY = 8 << 30
-"""The bytes of a machine that does not say how many it has."""
-
-
 def memory_of(device: Device | None) -> int:
     """Return the bytes of memory of a device, or of this machine."""
     if device is not None:
         return device.memory()
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except AttributeError:  # on Windows
-        return UNKNOWN_MEMORY
+    return memory_of_host()
 
 
 @final
@@ -237,18 +266,8 @@ class TorchDevice(Device):
     @classmethod
     def of(cls, name: str, n_bytes: int | None = None) -> Self:
         """Check that the device is there."""
-        try:
-            import torch  # noqa: PLC0415
-        except ImportError as error:
-            raise MissingExtraError("Computing on a device", "torch", "gpu") from error
-        try:
-            device = torch.zeros(1, device=torch.device(name)).device  # "cuda" is "cuda:0" then
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise InvalidInputError(
-                f"`device` must name a device that PyTorch finds here: got {name!r} ({reason})."
-            ) from None
-        return cls(torch, device, n_bytes)
+        where = place(name)
+        return cls(namespace_of(where), where.device, n_bytes)
 
     def array(self, values: NDArray[Any]) -> DeviceArray:
         """Bring an array to the device."""
@@ -313,41 +332,6 @@ class TorchDevice(Device):
     def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
         """Put rows under one another."""
         return self.torch.cat(parts)
-
-    def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
-        """Return ``exp(A B') V`` in single precision: by one kernel of the GPU, or by blocks."""
-        single = self.torch.float32
-        A, B, there = A.to(single).contiguous(), B.to(single).contiguous(), V.to(single)
-        if self.device.type == "cuda" and A.shape[1] <= FUSED_FEATURES:
-            fused = self._fused_exp_product
-            if fused is not None:
-                return self.torch.stack([fused(self.torch, A, B, v) for v in there.T], dim=1)
-        out, start = V * 0.0, 0
-        while start < len(A):
-            stop = min(len(A), start + max(1, BLOCK_ENTRIES // (len(A) - start)))
-            K = exp_in_place(A[start:stop] @ B[start:].T)
-            out[start:stop] += K @ there[start:]
-            out[stop:] += K[:, stop - start :].T @ there[start:stop]
-            start = stop
-        return out
-
-    @cached_property
-    def _fused_exp_product(self) -> Callable[..., DeviceArray] | None:
-        """The kernel of the GPU, where Triton is there and can compile it for this one."""
-        try:
-            fused = fused_exp_product()
-        except MissingExtraError:
-            return None
-        one = self.torch.ones((1, 1), device=self.device)
-        try:
-            fused(self.torch, -one, one, one[0]).sum().item()
-        except Exception as error:
-            reason = str(error).splitlines()[:1]
-            warnings.warn(
-                f"Products are computed in blocks: Triton failed with {reason}.", stacklevel=2
-            )
-            return None
-        return fused
 
     def factor(self, A: DeviceArray) -> DeviceArray | None:
         """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
@@ -448,43 +432,3 @@ class TorchDevice(Device):
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
         values, vectors = self.torch.linalg.eigh(A)
         return values, vectors
-
-
-@cache
-def fused_exp_product() -> Callable[..., DeviceArray]:
-    """Return a product with ``exp(A B')`` that keeps its entries in registers; needs Triton."""
-    try:
-        import triton  # noqa: PLC0415
-        import triton.language as tl  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Summing exponentials in one kernel", "triton", "gpu") from error
-
-    @triton.jit
-    def rows_of_product(  # type: ignore[no-untyped-def]
-        A, B, v, out, n_items, width: tl.constexpr, n_rows: tl.constexpr, n_columns: tl.constexpr
-    ):
-        """Add up some rows; each sum is of double precision, its terms of three tf32 products."""
-        row = tl.program_id(0) * n_rows + tl.arange(0, n_rows)
-        k = tl.arange(0, width)
-        a = tl.load(A + row[:, None] * width + k[None, :], mask=row[:, None] < n_items, other=0.0)
-        total = tl.zeros((n_rows,), tl.float64)
-        for first in range(0, n_items, n_columns):
-            column = first + tl.arange(0, n_columns)
-            known = column < n_items
-            b = tl.load(B + column[:, None] * width + k[None, :], mask=known[:, None], other=0.0)
-            weight = tl.load(v + column, mask=known, other=0.0)
-            exponent = tl.minimum(tl.dot(a, tl.trans(b), input_precision="tf32x3"), 0.0)
-            total += tl.sum(tl.exp(exponent) * weight[None, :], axis=1).to(tl.float64)
-        tl.store(out + row, total, mask=row < n_items)
-
-    def product(torch: Any, A: DeviceArray, B: DeviceArray, v: DeviceArray) -> DeviceArray:
-        width = max(16, 1 << (A.shape[1] - 1).bit_length())
-        A, B = (torch.nn.functional.pad(M, (0, width - M.shape[1])) for M in (A, B))
-        out = torch.empty(len(A), dtype=torch.float64, device=A.device)
-        grid = (triton.cdiv(len(A), TILE_ROWS),)
-        rows_of_product[grid](
-            A, B, v.contiguous(), out, len(A), width, TILE_ROWS, TILE_COLUMNS, num_warps=TILE_WARPS
-        )
-        return out
-
-    return product

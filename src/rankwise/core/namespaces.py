@@ -4,6 +4,7 @@ Formulas are written once, for arrays of NumPy, of PyTorch and of any namespace 
 Each function here is right in every namespace, and has a line for those in which it pays.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -16,7 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, dense_rows
-from rankwise.core.threads import in_threads
+from rankwise.core.threads import WORK_PER_THREAD, in_threads
 
 Array: TypeAlias = Any
 """A dense array of NumPy, of PyTorch or of a namespace of the array API standard."""
@@ -28,6 +29,10 @@ EPS = float(np.finfo(float).eps)
 
 LEAF = 512
 """Triangles of up to this order are inverted as a whole, larger ones by halves."""
+
+
+UNKNOWN_MEMORY = 8 << 30
+"""The bytes of a machine that does not say how many it has."""
 
 
 def is_on_host(array: Array) -> bool:
@@ -53,8 +58,8 @@ def _is_torch(xp: Any) -> bool:
 
 
 def to_host(array: Array) -> NDArray[Any]:
-    """Return an array as one of NumPy."""
-    if isinstance(array, np.ndarray):
+    """Return an array as one of NumPy; what is on the host stays as it is."""
+    if is_on_host(array):
         return array
     return np.asarray(array.cpu() if _is_torch(namespace_of(array)) else array)
 
@@ -67,6 +72,22 @@ def like(values: Array, other: Array) -> Array:
     if not given.flags.writeable:  # PyTorch shares the memory and would let it be written to
         given = given.copy()
     return namespace_of(other).asarray(given, device=other.device)
+
+
+def memory_of(array: Array) -> int:
+    """Return the bytes of memory of the device that an array is on, or of this machine."""
+    if not is_on_host(array) and str(array.device).startswith("cuda"):
+        properties = namespace_of(array).cuda.get_device_properties(array.device)
+        return int(properties.total_memory)
+    return memory_of_host()
+
+
+def memory_of_host() -> int:
+    """Return the bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except AttributeError:  # on Windows
+        return UNKNOWN_MEMORY
 
 
 def copy_of(array: Array) -> Array:
@@ -96,9 +117,9 @@ def zeros(shape: tuple[int, ...], other: Array) -> Array:
 
 def take_rows(values: Array, rows: Array) -> Array:
     """Return the rows of these numbers."""
-    xp = namespace_of(values)
-    if xp is np:
+    if is_on_host(values):
         return values[rows]
+    xp = namespace_of(values)
     if _is_torch(xp):
         return values.index_select(0, like(rows, values))
     return xp.take(values, like(rows, values), axis=0)
@@ -141,8 +162,8 @@ def segment_sums(values: Array, index: Array, length: int, weight: Array | None 
 
 
 def in_turn(task: Callable[[int], None], n_tasks: int, where: Array) -> None:
-    """Call ``task(k)`` for every k: in threads on the host, one after another on a device."""
-    if is_on_host(where):
+    """Call ``task(k)`` for parts of an array: in threads on the host if it is large."""
+    if is_on_host(where) and where.size > WORK_PER_THREAD:
         in_threads(task, n_tasks)
         return
     for k in range(n_tasks):
@@ -195,10 +216,14 @@ def gram(Z: Array) -> Array:
     return G
 
 
+ROUNDED_AWAY = 2.0**-53
+"""Exponents up to which an exponential is rounded to 1."""
+
+
 def exp_in_place(exponents: Array) -> Array:
     """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
     if isinstance(exponents, np.ndarray):
-        if exponents.max(initial=0.0) > 0.0:
+        if exponents.max(initial=0.0) > ROUNDED_AWAY:
             np.minimum(exponents, 0.0, out=exponents)
         return np.exp(exponents, out=exponents)
     xp = namespace_of(exponents)

@@ -6,8 +6,8 @@ what a fit chooses from: explicit features of the training rows, or their kernel
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property, partial
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -17,13 +17,12 @@ from scipy.linalg import eigh
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.checks import as_floats
-from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import (
     Array,
     blocks_of,
     cholesky,
-    copy_of,
+    column_means,
     is_on_host,
     like,
     namespace_of,
@@ -35,14 +34,13 @@ from rankwise.core.namespaces import (
 from rankwise.core.storable import storable
 from rankwise.features.kernels import (
     Kernel,
-    Linear,
     Precomputed,
     finite_kernel,
     kernel_matrix,
     kernel_with_rows,
     own_product,
     refuse_sparse,
-    rough_product,
+    single_product,
 )
 from rankwise.graph.laplacian import moment
 from rankwise.native.rows import dense_products
@@ -100,7 +98,7 @@ class FeatureMap(ABC):
         """Return the features Z of rows X."""
 
     def raw(self, X: Array) -> tuple[Array, Array | None]:
-        """Return features F, which may be overwritten, and C with ``Z = F C^-T``.
+        """Return features F and C with ``Z = F C^-T``.
 
         C is lower triangular; None where F is Z, as whitening F'F in place of F would lose digits.
         """
@@ -134,7 +132,9 @@ def _rounded_alike(product: Callable[[Matrix], FloatArray], X: Matrix) -> FloatA
     if rest == 0 or n_rows == 1 or not isinstance(X, np.ndarray):
         return product(X)
     if n_rows < ROWS_ALIKE:
-        return product(X.take(np.arange(ROWS_ALIKE), axis=0, mode="clip"))[:n_rows]
+        block = np.empty((ROWS_ALIKE, X.shape[1]), X.dtype)
+        block[:n_rows], block[n_rows:] = X, X[-1]
+        return product(block)[:n_rows]
     last = product(X[n_rows - ROWS_ALIKE :])[ROWS_ALIKE - rest :]
     return np.concatenate([product(X[: n_rows - rest]), last])
 
@@ -159,10 +159,6 @@ class Identity(FeatureMap):
     def map(self, X: Matrix) -> Matrix:
         """Return X as it is, without a copy."""
         return X
-
-    def raw(self, X: Array) -> tuple[Array, Array | None]:
-        """Return a copy of X."""
-        return copy_of(X), None
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -274,16 +270,16 @@ class Basis(FeatureMap):
     is_dual: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, kernel: Kernel, rows: Matrix, device: Device | None = None) -> Self:
+    def of(cls, kernel: Kernel, rows: Matrix, where: Array | None = None) -> Self:
         """Build from a kernel and basis rows, which may be nearly dependent.
 
-        On a device their kernel is factored there.
+        Their kernel is factored where they are, or where another array is.
         """
-        there = rows if device is None else device.array(dense_rows(rows))
+        there = rows if where is None else like(rows, where)
         K = finite_kernel(kernel, there, there)
         C = cholesky(K)
         if C is not None:
-            pivots = namespace_of(C).linalg.diagonal(C)
+            pivots = to_host(namespace_of(C).linalg.diagonal(C))
             if pivots.min() >= WELL_CONDITIONED * pivots.max():
                 return cls(Expansion(kernel, rows), C, is_triangular=True)
         whitening = like(_eigen_whitening(to_host(K)), K)
@@ -405,34 +401,28 @@ class FunctionSpace(ABC):
     kernel_is_trusted: bool = True
     """Whether the kernel matrix is positive semidefinite by construction."""
 
+    X: Matrix
+    """The rows, of any namespace: features and kernels are where they are."""
+
+    @abstractmethod
+    def on_host(self) -> "FunctionSpace":
+        """Return the same space over rows of the host."""
+
     @abstractmethod
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return explicit features of some rows of X, or of all; approximate ones for a kernel."""
 
-    @abstractmethod
-    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
-        """Return the kernel between some rows of X, or all, here or on a device.
-
-        The caller may overwrite it.
-        """
+    def raw_features(self) -> tuple[Matrix, Array | None]:
+        """Return the features of all rows as `FeatureMap.raw` does."""
+        return self.features(), None
 
     @abstractmethod
-    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
-        """Return the product with the kernel of the training rows, which is never formed."""
+    def kernel_matrix(self, rows: IntArray | None = None) -> Array:
+        """Return the kernel between some rows of X, or all; the caller may overwrite it."""
 
-    @abstractmethod
-    def rough_kernel_product(self, device: Device | None) -> Callable[[Array], Array] | None:
-        """Return that product in single precision, None where it would not be quicker."""
-
-    @abstractmethod
-    def kernel_size(self) -> float:
-        """Return the largest entry of the kernel, which is on its diagonal."""
-
-    @abstractmethod
-    def spanned_features(
-        self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> Array:
-        """Return features whose inner products are close to the kernel, here or on a device."""
+    def implicit_kernel(self) -> "ImplicitKernel | None":
+        """Return the kernel by its products; None for features, which are solved at once."""
+        return None
 
     @abstractmethod
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
@@ -470,55 +460,45 @@ class ExplicitSpace(FunctionSpace):
 
     Parameters
     ----------
-    Z : (n_items, n_features)
-        The features of the training rows.
+    X : (n_items, n_columns)
+        The training rows.
     map : FeatureMap
-        How Z was made, and how its weights fold.
+        What makes features Z of rows, and how their weights fold.
     predictor : FeatureMap
         What takes the folded weights.
+    known : (n_items, n_features), optional
+        Z, where it is known.
     """
 
-    Z: Matrix
+    X: Matrix
     map: FeatureMap
     predictor: FeatureMap
+    known: Matrix | None = None
     is_explicit: ClassVar[bool] = True
 
-    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
-        """Return the product with ``Z Z'``, here whatever the device."""
-        del device
-        Z = self.Z
-        return lambda V: np.asarray(Z @ (Z.T @ V))
+    @cached_property
+    def _of_all(self) -> Matrix:
+        return self.map.map(self.X) if self.known is None else self.known
 
-    def rough_kernel_product(
-        self,
-        device: Device | None,  # noqa: ARG002
-    ) -> Callable[[Array], Array] | None:
-        """Return None: features are solved at once."""
-        return None
-
-    def kernel_size(self) -> float:
-        """Return the largest squared length of a row of Z."""
-        return float(Linear().diagonal(self.Z).max())
-
-    def spanned_features(
-        self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> Array:
-        """Return Z itself."""
-        del n_basis, rng
-        Z = dense_rows(self.Z)
-        return Z if device is None else device.array(Z)
+    def on_host(self) -> "ExplicitSpace":
+        """Return the same features on the host."""
+        return replace(self, X=to_host(self.X), known=to_host(self._of_all))
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return rows of Z, without a copy where these are all of them."""
-        if rows is None or _are_all(rows, self.Z.shape[0]):
-            return self.Z
-        return self.Z[rows]
+        if rows is None or _are_all(rows, self._of_all.shape[0]):
+            return self._of_all
+        return take_rows(self._of_all, rows)
 
-    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
+    def raw_features(self) -> tuple[Matrix, Array | None]:
+        """Return the features of all rows, to be whitened late where no digits are lost."""
+        return self.map.raw(self.X) if self.known is None else (self.known, None)
+
+    def kernel_matrix(self, rows: IntArray | None = None) -> Array:
         """Return ``Z Z'`` of rows centred over those asked for: no graph sees the difference."""
-        Z = dense_rows(self.features(rows))
-        Z = Z if device is None else device.array(Z)
-        Z = Z - namespace_of(Z).mean(Z, axis=0)
+        Z = self.features(rows)
+        Z = dense_rows(Z) if is_on_host(Z) else Z
+        Z = Z - column_means(Z)
         return Z @ Z.T
 
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:  # noqa: ARG002
@@ -536,8 +516,8 @@ class ExplicitSpace(FunctionSpace):
 
     def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:  # noqa: ARG002
         """Return inner products."""
-        scores: FloatArray = (self.Z[of] @ points.T).T
-        return scores
+        Z = self.features(of)
+        return to_host(Z @ like(points.T, Z)).T
 
 
 @final
@@ -566,61 +546,39 @@ class KernelSpace(FunctionSpace):
         return self.kernel.is_trusted
 
     @cached_property
-    def _matrix(self) -> FloatArray:
+    def _matrix(self) -> Array:
         return finite_kernel(self.kernel, self.X, self.X)
 
-    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
-        """Return the product with the kernel, of which blocks are formed and forgotten."""
-        if not self.kernel.is_function:
-            return lambda V: like(np.asarray(self.X @ to_host(V)), V)
-        return partial(own_product, self.kernel, self._rows(device))
+    def _block(self, rows: IntArray, columns: IntArray) -> Array:
+        if is_on_host(self._matrix):
+            return self._matrix[np.ix_(rows, columns)]
+        return take_rows(take_rows(self._matrix, rows).T, columns).T
 
-    def rough_kernel_product(self, device: Device | None) -> Callable[[Array], Array] | None:
-        """Return the product in single precision, on a device and where there is a form of it."""
-        if device is None:
-            return None
-        return rough_product(self.kernel, self._rows(device), device)
+    def on_host(self) -> "KernelSpace":
+        """Return the same kernel over rows of the host."""
+        return replace(self, X=to_host(self.X))
 
-    def _rows(self, device: Device | None) -> Matrix:
-        """Return the training rows, here or on a device."""
-        return self.X if device is None else device.array(dense_rows(self.X))
-
-    def kernel_size(self) -> float:
-        """Return the largest kernel of a row with itself."""
-        return float(np.abs(self.kernel.diagonal(self.X)).max())
-
-    def spanned_features(
-        self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> Array:
-        """Return the features that random basis rows span."""
-        some = np.sort(rng.choice(self.X.shape[0], n_basis, replace=False))
-        if self.kernel.is_function:
-            basis, X = Basis.of(self.kernel, self.X[some], device), self.X
-        else:
-            basis, X = Basis.of(self.kernel, self.X[np.ix_(some, some)]), self.X[:, some]
-        return basis.map(X if device is None else device.array(dense_rows(X)))
+    def implicit_kernel(self) -> "ImplicitKernel":
+        """Return the kernel by its products."""
+        return ImplicitKernel(self.kernel, self.X)
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return features that the kernel functions of some of the rows span."""
         rows = np.arange(self.X.shape[0]) if rows is None else rows
         spread = np.linspace(0, len(rows) - 1, min(N_APPROXIMATION_ROWS, len(rows)))
         some = rows[spread.astype(np.intp)]
-        basis = Basis.of(Precomputed(), self._matrix[np.ix_(some, some)])
-        return basis.map(self._matrix[np.ix_(rows, some)])
+        return Basis.of(Precomputed(), self._block(some, some)).map(self._block(rows, some))
 
-    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
+    def kernel_matrix(self, rows: IntArray | None = None) -> Array:
         """Return the kernel; of all rows it is formed anew, so that a solver may overwrite it."""
         if rows is None or _are_all(rows, self.X.shape[0]):
-            X = self._rows(device)
-            return finite_kernel(self.kernel, X, X)
-        if device is None:
-            return self._matrix[np.ix_(rows, rows)]
-        return take_rows(take_rows(self.kernel_matrix(None, device), rows).T, rows)
+            return finite_kernel(self.kernel, self.X, self.X)
+        return self._block(rows, rows)
 
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Return a weight for each row of X, 0 for those left out; of features where linear."""
         if not self.predictor.is_dual:
-            X = self.X if rows is None else self.X[rows]
+            X = self.X if rows is None else take_rows(self.X, rows)
             return moment(X, weights, np.zeros(len(weights), dtype=np.intp))
         if rows is None:
             return weights
@@ -632,19 +590,60 @@ class KernelSpace(FunctionSpace):
         self, weights: FloatArray, earlier: FeatureMap, earlier_weights: FloatArray
     ) -> tuple[FeatureMap, FloatArray]:
         """Put the earlier rows before those of X."""
-        rows = earlier.expansion_rows
-        if rows is None or not self.kernel.is_function:
+        rows, own = earlier.expansion_rows, self.predictor.expansion_rows
+        if rows is None or own is None or not self.kernel.is_function:
             raise InvalidInputError(
                 "`partial_fit` must be able to compute the kernel of new items with earlier ones: "
                 f"got the kernel {self.kernel!r}. Use another, or fit to all items at once."
             )
-        stack = sparse.vstack if sparse.issparse(self.X) else np.concatenate
-        joined = Expansion(self.kernel, stack([rows, self.X]))
+        stack = sparse.vstack if sparse.issparse(own) else np.concatenate
+        joined = Expansion(self.kernel, stack([rows, own]))
         return joined, np.concatenate([earlier_weights, weights])
 
     def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:
         """Return sums of kernels."""
-        return (self._matrix[np.ix_(of, rows)] @ points.T).T
+        K = self._block(of, rows)
+        return to_host(K @ like(points.T, K)).T
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ImplicitKernel:
+    """The kernel of training rows by its products: the matrix is never formed.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with numeric parameters.
+    X : (n_items, n_features)
+        The training rows, of any namespace; results are where they are.
+    """
+
+    kernel: Kernel
+    X: Matrix
+
+    def product(self, V: Array) -> Array:
+        """Return ``K @ V``, of which blocks are formed and forgotten."""
+        if not self.kernel.is_function:
+            return self.X @ V
+        return own_product(self.kernel, self.X, V)
+
+    def single_product(self) -> Callable[[Array], Array] | None:
+        """Return the product in single precision, None where it would not be quicker."""
+        return single_product(self.kernel, self.X)
+
+    def size(self) -> float:
+        """Return the largest kernel of a row with itself."""
+        diagonal = self.kernel.diagonal(self.X)
+        return float(namespace_of(diagonal).max(abs(diagonal)))
+
+    def spanned_features(self, n_basis: int, rng: np.random.Generator) -> Array:
+        """Return the features that random basis rows span: their products are close to K."""
+        X = self.X
+        some = np.sort(rng.choice(X.shape[0], n_basis, replace=False))
+        if not self.kernel.is_function:
+            X = take_rows(X.T, some).T
+        return Basis.of(self.kernel, take_rows(X, some)).map(X)
 
 
 def unknowns_of_sparse_rows(X: Matrix, kernel: Kernel, basis: object, rank: int) -> int:
@@ -659,9 +658,7 @@ def smallest_space(
     kernel: Kernel,
     basis_rows: Matrix | None,
     rank: int,
-    *,
-    mapped: bool = True,
-    device: Device | None = None,
+    rows: Matrix | None = None,
 ) -> FunctionSpace:
     """Return the space of the fewest unknowns: features, basis rows, or items minus queries.
 
@@ -675,21 +672,18 @@ def smallest_space(
         The rows that `choose_basis` returned.
     rank : int
         Rank of the Laplacian.
-    mapped : bool
-        Whether the features that basis rows span are kept here; not if a solver forms them on a
-        device.
-    device : Device, optional
-        What factors the kernel of the basis rows, and forms the features that are kept here.
+    rows : (n_items, n_features), optional
+        X in the namespace that computes, if that is another one.
     """
     refuse_sparse(X, kernel)
+    rows = X if rows is None else rows
     if basis_rows is not None:
-        basis = Basis.of(kernel, basis_rows, device)
-        return basis_space(X, basis, device) if mapped else basis_space(X[:0], basis)
+        return basis_space(rows, Basis.of(kernel, basis_rows, rows))
     if not kernel.is_linear:
-        return KernelSpace(kernel, X, Expansion(kernel, X))
+        return KernelSpace(kernel, rows, Expansion(kernel, X))
     if X.shape[1] <= rank:
-        return ExplicitSpace(X, Identity(), Identity())
-    centred = X if sparse.issparse(X) else X - X.mean(axis=0, dtype=float)
+        return ExplicitSpace(rows, Identity(), Identity())
+    centred = rows if sparse.issparse(rows) else rows - column_means(rows)
     return KernelSpace(kernel, centred, Identity())
 
 
@@ -718,13 +712,12 @@ def explicit_space(
     if kernel.is_linear:
         return ExplicitSpace(X, Identity(), Identity())
     full = Basis.of(kernel, X)
-    return ExplicitSpace(full.own_features(), full, full.expansion)
+    return ExplicitSpace(X, full, full.expansion, full.own_features())
 
 
-def basis_space(X: Matrix, basis: Basis, device: Device | None = None) -> ExplicitSpace:
-    """Return the features that basis rows span, formed here or on a device."""
-    rows = X if device is None else device.array(dense_rows(X))
-    return ExplicitSpace(to_host(basis.map(rows)), basis, basis.expansion)
+def basis_space(X: Matrix, basis: Basis) -> ExplicitSpace:
+    """Return the features of rows X that basis rows span."""
+    return ExplicitSpace(X, basis, basis.expansion)
 
 
 def _are_all(rows: IntArray, n_items: int) -> bool:

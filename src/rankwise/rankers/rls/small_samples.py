@@ -22,7 +22,7 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_device, on_host
+from rankwise.core.devices import on_device, on_host
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -53,6 +53,7 @@ from rankwise.selection.path import (
     judge_scores,
     refuse_listwise,
 )
+from rankwise.solve.iteration import followed
 
 ROUNDING = 1e-10
 """Leads below this share of the largest are ties."""
@@ -312,14 +313,13 @@ def leave_pair_out_auc(
     )
     _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
     held_out = leave_each_pair_out(
-        _space(rows, kernel, data),
+        _space(rows, kernel, data, on_device(rows, device, X)),
         data,
         np.array([alpha]),
         cost="magnitude",
         ties=ties,
         query_weight="items",
         unweighted="judge",
-        device=as_device(device, X),
     )
     path = judge_pairs(held_out, Concordance, np.array([alpha]))
     position = path.best()
@@ -457,6 +457,7 @@ def permutation_test(
     kernel: Any = "linear",
     measure: Measure | str | None = None,
     n_permutations: int = 999,
+    progress: bool = False,
     random_state: Any = None,
 ) -> PermutationTest:
     """Test whether RankRLS learns anything, by training on shuffled labels too.
@@ -481,6 +482,8 @@ def permutation_test(
         By default the share of pairs in the right order.
     n_permutations : int
         Number of shuffles.
+    progress : bool
+        Show a progress bar over batches of shuffles.
     random_state : int, RandomState or None
         Draws the shuffles.
 
@@ -511,8 +514,10 @@ def permutation_test(
         refuse_listwise(judged, "Leaving out pairs")
     space = _space(rows, kernel, data)
     batches = _shuffles(scores, data.queries, n_permutations, generator(random_state))
+    n_batches = -(-(1 + n_permutations) // BATCH)
+    shown = followed(batches, n_batches, "permutation_test", shown=progress)
     values = np.concatenate(
-        [_best_values(space, replace(data, y=batch), grid, judged) for batch in batches]
+        [_best_values(space, replace(data, y=batch), grid, judged) for batch in shown]
     )
     value, null = float(values[0]), values[1:]
     if np.isnan(value):
@@ -597,7 +602,10 @@ def _check_rows(X: Any) -> Matrix:
     return rows
 
 
-def _space(X: Matrix, kernel: Any, data: TrainingData) -> FunctionSpace:
-    """Return the smallest space for items whose queries are joined completely."""
+def _space(X: Matrix, kernel: Any, data: TrainingData, rows: Matrix | None = None) -> FunctionSpace:
+    """Return the smallest space for items whose queries are joined completely.
+
+    ``rows`` are those of X that compute, where they are others.
+    """
     rank = data.n_items - data.queries.n_queries
-    return smallest_space(X, as_kernel(kernel).fitted_to(X, data.sample_weight), None, rank)
+    return smallest_space(X, as_kernel(kernel).fitted_to(X, data.sample_weight), None, rank, rows)
