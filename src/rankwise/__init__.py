@@ -37,6 +37,8 @@ _HOMES = {
     "rankwise.core.queries": ["Queries"],
     "rankwise.core.comparisons.choice_table": ["ChoiceTable"],
     "rankwise.core.comparisons.comparison_table": ["ComparisonTable"],
+    "rankwise.comparisons.audit.audit": ["Audit"],
+    "rankwise.comparisons.audit.finding": ["Finding"],
     "rankwise.comparisons.judges": ["JudgeReport"],
     "rankwise.comparisons.arena.rating": ["leaderboard", "suspect_answers"],
     "rankwise.comparisons.leaderboard": ["Effect", "Leaderboard"],

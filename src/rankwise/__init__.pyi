@@ -13,6 +13,8 @@ from rankwise.automatic.auto_ranker import RankerLeaderboard as RankerLeaderboar
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
 from rankwise.comparisons.arena.rating import leaderboard as leaderboard
 from rankwise.comparisons.arena.rating import suspect_answers as suspect_answers
+from rankwise.comparisons.audit.audit import Audit as Audit
+from rankwise.comparisons.audit.finding import Finding as Finding
 from rankwise.comparisons.gp.average import LengthScaleAverage as LengthScaleAverage
 from rankwise.comparisons.gp.average import average_over_length_scales as average_over_length_scales
 from rankwise.comparisons.gp.preference_gp import PreferenceGP as PreferenceGP

@@ -52,7 +52,9 @@ NO_SWITCHES = {
 @pytest.mark.parametrize("value", NO_SWITCHES.values(), ids=NO_SWITCHES)
 @pytest.mark.parametrize(("cls", "name"), SWITCHES, ids=str)
 def test_a_switch_is_no_array(cls, name, value):
-    with pytest.raises(InvalidInputError, match=f"`{name}` must be True or False: got "):
+    with pytest.raises(
+        InvalidInputError, match=f"`{name}` must be True(,| or) False( or a function)?: got "
+    ):
         cls(**{name: value}).fit(P.X, P.y, P.qid)
 
 
@@ -74,17 +76,17 @@ def test_an_array_is_no_name(ranker, message):
     "value", [np.zeros(3), 3, True, [], "", b"a", lambda x: x], ids=lambda v: type(v).__name__
 )
 def test_a_checkpoint_is_a_path(value):
-    with pytest.raises(InvalidInputError, match="`checkpoint` must be the path of a file, or None"):
+    with pytest.raises(InvalidInputError, match="`checkpoint` must be the path of a file or None"):
         rankwise.LinearRankRLS(checkpoint=value).fit(P.X, P.y, P.qid)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"alpha": 10**400}, "`alpha` must be a finite number above 0"),
-        ({"alphas": [10**400]}, "`alphas` must hold numbers"),
-        ({"alphas": [[1, 2], [3]]}, "`alphas` must hold numbers"),
-        ({"alphas": ["a"]}, "`alphas` must hold numbers"),
+        ({"alpha": 10**400}, "`alpha` must be a finite number from 0"),
+        ({"alphas": [10**400]}, "`alphas` must be an array of finite numbers"),
+        ({"alphas": [[1, 2], [3]]}, "`alphas` must be an array of finite numbers"),
+        ({"alphas": ["a"]}, "`alphas` must be an array of finite numbers"),
     ],
 )
 def test_alphas_beyond_all_floats_or_of_no_shape_are_refused(options, message):
@@ -114,8 +116,8 @@ GRADES = np.digitize(P.y, [-1.0, 0.0, 1.0])
         ({"decay": 10**400}, "`decay` must be an exponent above 0"),
         ({"n_diverse": np.arange(3)}, "`n_diverse` must be"),
         ({"n_functions": np.arange(3)}, "`n_functions` must be a whole number"),
-        ({"max_iter": 10**400}, r"`max_iter` must be below 2\*\*63: got one of 401 digits"),
-        ({"n_functions": 10**30}, r"`n_functions` must be below 2\*\*63: got one of 31 digits"),
+        ({"max_iter": 10**400}, r"`max_iter` must be .*401 digits, which is not below 2\*\*63"),
+        ({"n_functions": 10**30}, r"`n_functions` must be .*0, which is not below 2\*\*63"),
         ({"basis": np.zeros((0, 3))}, "`basis` must be .* at least one row"),
         ({"basis": [[1, 2], [3]]}, "`basis` must be a table of numbers"),
         ({"basis": [["a", "b", "c"]]}, "`basis` must hold numbers"),
@@ -151,7 +153,7 @@ def test_a_c_beyond_all_reason_still_ends():
 
 
 def test_alpha_of_components_fits_a_float():
-    with pytest.raises(InvalidInputError, match="`alpha` must be a finite number of at least 0"):
+    with pytest.raises(InvalidInputError, match="`alpha` must be a finite number from 0 on"):
         rankwise.KPCRank(alpha=10**400).fit(P.X, P.y, P.qid)
 
 
@@ -293,7 +295,7 @@ PROCESS = rankwise.PreferenceGP().fit(pairs=NAMED)
             lambda: rankwise.LinearRankRLS(early_stopping=True, validation_fraction=np.ones(3)).fit(
                 P.X, P.y, P.qid
             ),
-            "`validation_fraction` must lie between 0 and 1",
+            "`validation_fraction` must be a finite number between 0 and 1",
         ),
         (lambda: rankwise.leaderboard(NAMED, level=np.ones(3)), "`level` must lie between"),
         (lambda: rankwise.leaderboard(NAMED, clustered=[1, 0]), "`clustered` must be True or"),
@@ -364,7 +366,7 @@ def matrix():
         (lambda: next(rankwise.QueryKFold(2, random_state="a").split(P.X, P.y, P.qid)), "`random_"),
         (lambda: RANKER.rank(P.X, k=1j), "`k` must be a whole number"),
         (lambda: RANKER.rank(P.X, as_frame=pd.NA), "`as_frame` must be True or False"),
-        (lambda: rankwise.RankSVM().fit_path(P.X, P.y, P.qid, Cs=RAGGED), "`Cs` must hold one"),
+        (lambda: rankwise.RankSVM().fit_path(P.X, P.y, P.qid, Cs=RAGGED), "`Cs` must be an array"),
         (lambda: DIRECT.predict_diverse(P.X, RAGGED, P.qid), "`sources` must hold one entry"),
         (lambda: DIRECT.predict_diverse(P.X, [None] * 12, P.qid), "`sources` must name a source"),
         (lambda: DIRECT.predict_diverse(P.X, [["a"]] * 12, P.qid), "weights of items over topics"),

@@ -117,7 +117,7 @@ def test_anything_else_is_refused_in_one_sentence(bad):
         (Annotated[float, AtLeast(0), Below(1)], "a finite number from 0 on and below 1"),
         (Literal["drop", "keep"], "one of 'drop', 'keep'"),
         (Annotated[float, Positive()] | Literal["scale"], "a finite number above 0 or 'scale'"),
-        (bool | Literal["auto"], "True or False or 'auto'"),
+        (bool | Literal["auto"], "True, False or 'auto'"),
         (
             Annotated[Any, Reads(as_space, "a space", SPACES)] | None,
             "a space, one of 'flat', 'curved' or None",

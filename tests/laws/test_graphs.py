@@ -11,9 +11,10 @@ from scipy.sparse import csr_array
 
 import reference
 from laws.implementations import implementations
+from laws.namespaces import every_namespace
 from problems import problem
 from rankwise import PreferenceGraph
-from rankwise.core.devices import as_device
+from rankwise.core.namespaces import to_host
 from rankwise.graph.laplacian import GraphLaplacian
 
 CONVENTIONS = [  # cost and ties; a new cost is one line
@@ -226,19 +227,21 @@ class TestEveryGraph:
         P = np.random.default_rng(0).normal(size=(root.rank, 2))
         np.testing.assert_allclose(root.to_coordinates(root.to_scores(P)), P, atol=1e-11)
 
-    def test_a_device_does_the_same_with_the_root(self, root, features):
-        pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-        device, rng = as_device("cpu"), np.random.default_rng(0)
-        there, V = root.on(device), rng.normal(size=(len(features), 3))
-        C = rng.normal(size=(root.rank, 3))
-        assert there.rank == root.rank
+    @every_namespace
+    def test_every_namespace_does_the_same(self, graph, root, features, there):
+        C = np.random.default_rng(0).normal(size=(root.rank, 3))
+        V, K = features, features @ features.T
+        moved = root.like(there(V))
         for found, expected in (
-            (there.coordinates(device.array(V)), root.to_coordinates(V)),
-            (there.coordinates_in_place(device.array(V.copy())), root.to_coordinates(V)),
-            (there.items(device.array(C)), root.to_items(C)),
-            (there.scores(device.array(C)), root.to_scores(C)),
+            (moved.to_coordinates(there(V)), root.to_coordinates(V)),
+            (moved.coordinates_in_place(there(V)), root.to_coordinates(V)),
+            (moved.to_items(there(C)), root.to_items(C)),
+            (moved.to_scores(there(C)), root.to_scores(C)),
+            (moved.solve(there(graph @ V)), root.solve(graph @ V)),
+            (moved.reduce(there(K)), root.reduce(K.copy())),
+            (graph.laplacian.gram(there(V + 1e3)), graph.laplacian.gram(V)),
         ):
-            np.testing.assert_allclose(device.host(found), expected, atol=1e-9)
+            np.testing.assert_allclose(to_host(found), expected, atol=1e-9)
 
     def test_coordinates_stay_inside_their_component(self, graph, root):
         R = root.to_items(np.eye(root.rank))

@@ -12,18 +12,11 @@ from laws.implementations import implementations
 from laws.kernels import CASES, KERNELS, Case
 from problems import problem
 from rankwise import InvalidInputError, Kernel, RankRLS
+from rankwise.comparisons.gp.terms import Covariance, WithCircles
 from rankwise.core.storable import STORABLE, storable
 from rankwise.features import kernels as home
-from rankwise.features.context_covariances import (
-    CopiesApart,
-    WithCycles,
-    WithDrift,
-    WithEffects,
-    WithTastes,
-    WithTraits,
-)
 from rankwise.features.function_space import smallest_space
-from rankwise.features.kernels import as_kernel
+from rankwise.features.kernels import as_kernel, chosen_by_name
 from rankwise.rankers.storage import StateReader, StateWriter
 
 P = problem(seed=0, sizes=(6, 5, 1, 7))
@@ -37,14 +30,7 @@ every_kernel = pytest.mark.parametrize("case", CASES, ids=named)
 
 
 def test_every_kernel_is_asked():
-    adapters = {
-        CopiesApart,
-        WithCycles,
-        WithDrift,
-        WithEffects,
-        WithTastes,
-        WithTraits,
-    }  # rows with more columns; tested with the process
+    adapters = {Covariance, WithCircles}  # rows with more columns; tested with the process
     assert {type(kernel) for kernel in KERNELS} == implementations(Kernel) - adapters
 
 
@@ -168,6 +154,7 @@ def test_a_ranker_finds_a_kernel_by_name_and_brings_it_back_from_a_file(name, tm
 def toy():
     """Define a kernel as an engineer would; forget it afterwards."""
 
+    @chosen_by_name
     @storable
     @dataclass(frozen=True)
     class Cauchy(Kernel):

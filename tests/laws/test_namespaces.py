@@ -33,7 +33,8 @@ from rankwise.features.kernels import (
     kernel_with_rows,
     own_product,
 )
-from rankwise.selection.leave_query_out_dual import Inverse
+from rankwise.selection.leave_query_out import Solution
+from rankwise.solve.normal_equations import Spectrum
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(13, 4)) + 2.0
@@ -230,40 +231,54 @@ class TestOperations:
 SIZES = np.array([3, 1, 3, 2, 4])
 STARTS = np.concatenate([[0], np.cumsum(SIZES)])
 ORDER = np.random.default_rng(5).permutation(STARTS[-1])
-TARGETS = RNG.normal(size=(13, 2))
+TARGETS, OTHER_TARGETS = RNG.normal(size=(13, 2)), RNG.normal(size=(4, 2))
 ALPHAS = np.array([1e-2, 1e4, 1.0])  # of which one is above the largest eigenvalue
 
 
-def inverses(there):
-    """Return the inverses of ``S + alpha`` by eigenvectors, and by a factor of each alpha."""
+def solutions(there):
+    """Return what one row is scored by and its solutions: a kernel, decomposed and factorised.
+
+    And features, with data that lie elsewhere and are never left out.
+    """
     S = DEFINITE - np.eye(13)
     values, vectors = np.linalg.eigh(S)
     values = np.maximum(values, 0.0)
-    factors = [np.linalg.inv(np.linalg.cholesky(S + alpha * np.eye(13))) for alpha in ALPHAS]
-    parts = [(slice(None), Inverse.decomposed(values, there(vectors), ALPHAS))]
-    parts += [
-        (slice(a, a + 1), Inverse.factored(there(factor))) for a, factor in enumerate(factors)
-    ]
-    return S, parts
+    yield S, 0.0, np.eye(13), Solution.decomposed(Spectrum(values, there(vectors)), TARGETS, ALPHAS)
+    for a, alpha in enumerate(ALPHAS):
+        inverse = np.linalg.inv(np.linalg.cholesky(S + alpha * np.eye(13)))
+        yield S, 0.0, np.eye(13), (np.array([a]), Solution.factored(there(inverse), TARGETS))
+    elsewhere = RNG.normal(size=(4, 4))
+    values, V = np.linalg.eigh(X.T @ X + elsewhere.T @ elsewhere)
+    moment = X.T @ TARGETS + elsewhere.T @ OTHER_TARGETS
+    found = Solution.of_features(Spectrum(values, there(V)), there(X), there(moment), ALPHAS)
+    yield None, elsewhere, X, (np.arange(3), found)
 
 
 @every_namespace
-def test_folds_left_out_of_a_dual_solution_are_refits(there):
-    """[PTA09] (33), by eigenvectors and by factors; also items scored by their kernel."""
-    S, parts = inverses(there)
-    alone, fold_of_alone = RNG.normal(size=(13, 3)), np.array([4, 0, 4])
-    for which, B in parts:
-        alphas, share = ALPHAS[which], 1e-9  # rounding times the condition of 2e4, and a margin
-        held_out, pivots = B.leave_out(TARGETS, ORDER, STARTS)
-        scores = B.leave_alone_out(there(alone), TARGETS, held_out, ORDER, STARTS, fold_of_alone)
-        assert pivots.shape == (5, len(alphas))
+def test_folds_left_out_of_a_solution_are_refits(there):
+    """[PTA09] (33), by eigenvectors and by factors, of features too; also rows of each fold."""
+    fold_of_row = np.array([4, 0, 4])
+    members = np.argsort(fold_of_row, kind="stable"), np.array([0, 1, 1, 1, 1, 3])
+    for S, elsewhere, H, (which, solution) in solutions(there):
+        rows, share = RNG.normal(size=(3, H.shape[1])), 1e-9  # rounding times 2e4, and a margin
+        held_out, scores, pivots = solution.leave_out(
+            TARGETS, (ORDER, STARTS), there(rows), members
+        )
+        assert pivots.shape == (5, len(which))
         assert 0.0 < pivots.min() <= pivots.max() <= 1.0 + 1e-12
-        for a, alpha in enumerate(alphas):
+        for a, alpha in enumerate(ALPHAS[which]):
             for q in range(5):
                 U = ORDER[STARTS[q] : STARTS[q + 1]]
                 rest = np.setdiff1d(ORDER, U)
-                A = S[np.ix_(rest, rest)] + alpha * np.eye(len(rest))
-                weights = np.linalg.solve(A, TARGETS[rest])
-                assert_same(held_out[a, U], S[np.ix_(U, rest)] @ weights, share)
-                members = np.flatnonzero(fold_of_alone == q)
-                assert_same(scores[a, members], alone[np.ix_(rest, members)].T @ weights, share)
+                if S is None:
+                    A = H[rest].T @ H[rest] + elsewhere.T @ elsewhere + alpha * np.eye(4)
+                    w = np.linalg.solve(A, H[rest].T @ TARGETS[rest] + elsewhere.T @ OTHER_TARGETS)
+                    expected = H[U] @ w
+                else:
+                    A = S[np.ix_(rest, rest)] + alpha * np.eye(len(rest))
+                    w = np.zeros((13, 2))
+                    w[rest] = np.linalg.solve(A, TARGETS[rest])
+                    expected = S[U] @ w
+                assert_same(held_out[a, U], expected, share)
+                own = np.flatnonzero(fold_of_row == q)
+                assert_same(scores[a, own], rows[own] @ w, share)

@@ -60,7 +60,8 @@ def test_arrays_are_taken_as_they_are(monkeypatch):
     def refuse(*_):
         raise AssertionError("read as a frame")
 
-    monkeypatch.setattr("rankwise.io.frames.is_frame", refuse)
+    monkeypatch.setattr("narwhals.from_native", refuse)
+    monkeypatch.setattr("rankwise.io.frames.is_into_dataframe", refuse)
     for rows in (X, csr_array(X)):
         ranker = RankRLS().fit(rows, GRADES, qid=QUERIES)
         assert ranker.predict(rows).shape == GRADES.shape

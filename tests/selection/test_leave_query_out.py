@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-import rankwise.selection.leave_query_out as leave_query_out_module
+import rankwise.selection.refits as refits_module
 import reference
 from problems import comparisons_of, problem
 from rankwise import Gaussian, InvalidInputError, Linear, PreferenceGraph, RankRLS
 from rankwise.features.function_space import ExplicitSpace, Identity, KernelSpace, smallest_space
 from rankwise.native.holdouts import refit_without_each
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.leave_query_out import Elsewhere, leave_query_out
-from rankwise.selection.leave_query_out_dual import blocks_of_weights
+from rankwise.selection.leave_query_out import blocks_of_weights, leave_query_out
+from rankwise.selection.refits import Elsewhere
 
 ALPHAS = np.array([1e-3, 1.0, 1e6])
 CONVENTIONS = [
@@ -186,26 +186,14 @@ def test_one_fold_alone_leaves_nothing_to_learn_from():
         held_out(p, Linear(), folds)
 
 
-@pytest.mark.parametrize("form", ["refit", "update"])
-def test_rows_that_are_not_kept_give_the_same_scores(form):
-    p = problem(seed=5, sizes=(6, 1, 5, 9, 40, 3))
-    graph = PreferenceGraph.from_scores(p.y, p.qid)
-    folds = Folds.by_query(graph.queries)
-    space = smallest_space(p.X, Linear(), None, graph.laplacian.rank())
-    kept = leave_query_out(space, graph, folds, ALPHAS, form=form)
-    formed = leave_query_out(space, graph, folds, ALPHAS, form=form, n_stored=0)
-    np.testing.assert_allclose(formed.scores, kept.scores, rtol=1e-10, atol=1e-12)
-    np.testing.assert_allclose(formed.solve(0.5), kept.solve(0.5), rtol=1e-10)
-
-
 @pytest.mark.parametrize("n_constant", [0, 2])
 def test_sums_of_folds_that_are_not_kept_give_the_same_scores(n_constant, monkeypatch):
     p = problem(seed=4, sizes=SIZES, grades=3, n_features=5)
     p.X[:, :n_constant] = 3.0
     folds = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries)
     kept = held_out(p, Linear(), folds, form="refit")
-    monkeypatch.setattr(leave_query_out_module, "KEPT_SUMS", 0)
-    monkeypatch.setattr(leave_query_out_module, "CHUNK_BYTES", 1)
+    monkeypatch.setattr(refits_module, "KEPT_SUMS", 0)
+    monkeypatch.setattr(refits_module, "CHUNK_BYTES", 1)
     formed_twice = held_out(p, Linear(), folds, form="refit")
     np.testing.assert_allclose(formed_twice.scores, kept.scores, rtol=1e-12, atol=1e-12)
     assert_same(p, kept.scores, refitted(p, Linear(), folds))

@@ -193,6 +193,20 @@ def test_columns_are_numbered_by_use_and_values_are_not_copied():
     np.testing.assert_array_equal(rows.columns.order[rows.indices], X.indices)
 
 
+@FEW
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("wanted", [np.float32, np.float64])
+def test_indices_of_64_bits_are_read_as_those_of_32(dtype, wanted, n_cached):
+    X = csr_array(sparse_problem(3).X.astype(dtype))
+    wide = X.copy()
+    wide.indices = wide.indices.astype(np.int64)
+    w = np.random.default_rng(0).normal(size=X.shape[1])
+    products = SparseRows.of(wide, wanted, n_cached).product(w)
+    np.testing.assert_array_equal(products, SparseRows.of(X, wanted, n_cached).product(w))
+    tolerance = 100 * np.finfo(np.result_type(dtype if dtype == wanted else np.float32)).eps
+    np.testing.assert_allclose(products, X @ w, rtol=0.0, atol=tolerance * np.abs(X @ w).max())
+
+
 def test_values_that_are_copied_stand_by_use_in_their_row():
     p = sparse_problem(7)
     X = csr_array(p.X)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,23 +15,24 @@ from rankwise.automatic.families import FAMILIES, Family, SettingsPath, Trial
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
-    check_table,
     fit_preparation,
 )
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import (
     ConvergenceWarning,
     FeatureScaleWarning,
     InvalidInputError,
     RankwiseError,
 )
+from rankwise.core.params import Advice, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
 from rankwise.measures.evaluation import paired_test
-from rankwise.measures.value import Measure, weighted_mean
+from rankwise.measures.registry import MeasureLike
+from rankwise.measures.value import weighted_mean
 from rankwise.rankers.base import generator
 from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.reading import read_training
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
@@ -205,7 +206,8 @@ class AutoRanker(SumOfRankers):
         Bytes of memory to use; families that need more are not tried.
     progress : bool or function
         Whether to show what is being tried and the best value so far; or a function that is called
-        with a `Step` before each family, and ends the search by returning True.
+        with a `Step` before each family and before the last fits, whose label says what was found,
+        and ends the search by returning True.
     random_state : int, RandomState or None
         Draws folds, basis rows and features. The default of 0 makes a fit repeatable unless the
         time budget ends it.
@@ -252,13 +254,15 @@ class AutoRanker(SumOfRankers):
 
     def __init__(
         self,
-        measure: Measure | str = "NDCG @ 10",
+        measure: MeasureLike = "NDCG @ 10",
         *,
-        time_budget: float | None = 300.0,
-        cv: int = 3,
-        memory: int = 4 << 30,
+        time_budget: Annotated[
+            float | None, Positive(), Advice("It is in seconds; or use None.")
+        ] = 300.0,
+        cv: Count = 3,
+        memory: Count = 4 << 30,
         progress: bool | StepCallback = False,
-        random_state: Any = 0,
+        random_state: RandomSeed = 0,
     ) -> None:
         self.measure = measure
         self.time_budget = time_budget
@@ -287,14 +291,14 @@ class AutoRanker(SumOfRankers):
         sample_weight : (n_items,), optional
             Weights of the items.
         """
-        deadline = self._deadline()
-        check_count("memory", self.memory)
-        rows = check_table(self, X, reset=True)
-        data = TrainingData.of(len(rows), y, qid, sample_weight)
-        y = data.single_output("Fit one AutoRanker per output.")
+        given = checked(self)
+        budget = float("inf") if given.time_budget is None else given.time_budget
+        deadline = time.perf_counter() + budget
+        rows, data = read_training(self, X, y, qid, sample_weight)
+        scores = data.single_output("Fit one AutoRanker per output.")
         # encode categories, fill blanks, draw the folds
-        self.preparation_, prepared_rows = fit_preparation(rows, y, data.queries)
-        trial = self._trial(prepared_rows, data, deadline)
+        self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
+        trial = given._trial(prepared_rows, data, deadline)
         with arrays_between_steps(), warnings.catch_warnings():
             for category in (ConvergenceWarning, FeatureScaleWarning):
                 warnings.simplefilter("ignore", category)
@@ -321,7 +325,9 @@ class AutoRanker(SumOfRankers):
     def _prepared_names(self) -> list[str]:
         """Return the names of the features that the preparation makes."""
         given = vars(self).get("feature_names_in_")
-        names = given if given is not None else [f"feature {j}" for j in range(self.n_features_in_)]
+        first = 1 if vars(self).get("zero_based_") is False else 0  # as the file numbers them
+        numbers = range(first, first + self.n_features_in_)
+        names = given if given is not None else [f"feature {j}" for j in numbers]
         for step in self.preparation_:
             names = step.get_feature_names_out(names)
         return [str(name) for name in names]
@@ -335,16 +341,10 @@ class AutoRanker(SumOfRankers):
                 "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
                 "to hold out items."
             )
-        folds = Folds.random(check_count("cv", self.cv), groups, rng)
+        folds = Folds.random(self.cv, groups, rng)
         judged = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
         seed = int(rng.integers(2**31 - 1))
         return Trial(X, data, folds, judged, measure, seed, deadline)
-
-    def _deadline(self) -> float:
-        if self.time_budget is None:
-            return float("inf")
-        budget = check_positive("time_budget", self.time_budget, "It is in seconds; or use None.")
-        return time.perf_counter() + budget
 
     def _search(self, trial: Trial) -> _Board:
         """Try one family after another until all are tried or time is up."""
@@ -361,14 +361,16 @@ class AutoRanker(SumOfRankers):
                         raise
                     self.ending_reason_ = "interrupted"
                     break
+            if on_step is not None:
+                label = f"{board.news()}fitting the best to all data"
+                on_step(Step(len(FAMILIES), float("nan"), label=label))
         return board
 
     def _is_over(
         self, board: _Board, on_step: StepCallback | None, number: int, family: Family
     ) -> bool:
         """Return whether to stop; at least one family must have been tried."""
-        label = f"trying {family.name}, best so far {board.best_value:.4f}"
-        step = Step(number, float("nan"), label=label)
+        step = Step(number, float("nan"), label=f"{board.news()}trying {family.name}")
         stop = on_step is not None and wants_to_stop(on_step(step))
         if not board.known:
             return False
@@ -392,8 +394,9 @@ class AutoRanker(SumOfRankers):
         """
         if X is not None:
             return super().report(X, y, qid, **options)
+        check_is_fitted(self)
         endings = {
-            "done": "All families were tried.",
+            "done": _all_tried(self.leaderboard_),
             "time": f"The time budget of {self.time_budget} s ended the search.",
             "interrupted": "Ctrl-C ended the search.",
             "callback": "A callback ended the search.",
@@ -413,6 +416,14 @@ class AutoRanker(SumOfRankers):
                 "line.",
             ]
         )
+
+
+def _all_tried(board: RankerLeaderboard) -> str:
+    """Say that the search came to its end, and how many families did not suit the data."""
+    left = sum(entry.note != "" for entry in board.entries)
+    if left == 0:
+        return "All families were tried."
+    return f"All families were tried but {left}, for which the table says why."
 
 
 @final
@@ -487,16 +498,25 @@ class _Board:
         """The families that have values."""
         return [e for e in self.tried if e.values and not all(np.isnan(v).all() for v in e.values)]
 
-    @property
-    def best_value(self) -> float:
-        """The best mean value so far, in the measure's own direction."""
-        means = [
-            np.nanmax(weighted_mean(v, self.trial.query_weight))
-            for e in self.known
-            for v in e.values
-        ]
+    def best_value(self, tried: list[_Tried]) -> float:
+        """Return the best mean value of some families, in the measure's own direction."""
+        weight = self.trial.query_weight
+        means = [np.nanmax(weighted_mean(v, weight)) for e in tried for v in e.values]
         best = float(max(means, default=np.nan))
         return best if self.trial.measure.greater_is_better else -best
+
+    def news(self) -> str:
+        """Say what the last family brought, the best value so far, and how much time is left."""
+        found = ""
+        if self.tried:
+            last = self.tried[-1]
+            value = last.note or "undefined"
+            if last in self.known:
+                value = f"{self.best_value([last]):.4f} in {last.seconds:.1f} s"
+            found = f"{last.family.name}: {value}; "
+        left = self.trial.deadline - time.perf_counter()
+        limit = f"at most {max(left, 0.0):.0f} s left, " if np.isfinite(left) else ""
+        return f"{found}best so far {self.best_value(self.known):.4f}, {limit}"
 
     def choice(self, weight: FloatArray | None = None) -> _Choice:
         """Choose a setting for each family, and weigh the families; by some queries, or by all.

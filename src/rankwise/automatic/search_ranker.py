@@ -10,16 +10,15 @@ from numpy.typing import ArrayLike
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
-    check_table,
     fit_preparation,
 )
-from rankwise.core.checks import check_count
-from rankwise.core.queries import TrainingData
+from rankwise.core.params import Count, RandomSeed, checked
 from rankwise.features.kernels import Gaussian
-from rankwise.measures.value import Measure
+from rankwise.graph.preference_graph import Ties
+from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.reading import read_training
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
-from rankwise.selection.path import as_measure
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 ALPHAS = tuple(2.0**k for k in range(-8, 9, 2))
@@ -71,7 +70,11 @@ class SearchRanker(SumOfRankers):
     """
 
     def __init__(
-        self, measure: Measure | str = "NDCG @ 10", *, basis: int = 400, random_state: Any = 0
+        self,
+        measure: MeasureLike = "NDCG @ 10",
+        *,
+        basis: Count = 400,
+        random_state: RandomSeed = 0,
     ) -> None:
         self.measure = measure
         self.basis = basis
@@ -97,33 +100,36 @@ class SearchRanker(SumOfRankers):
         sample_weight : (n_items,), optional
             Weights of the items.
         """
-        n_basis, measure = check_count("basis", self.basis), as_measure(self.measure)
-        rows = check_table(self, X, reset=True)
-        data = TrainingData.of(len(rows), y, qid, sample_weight)
+        given = checked(self)
+        rows, data = read_training(self, X, y, qid, sample_weight)
         scores = data.single_output("Fit one SearchRanker per output.")
-        # encode categories, fill blanks
-        self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
-        width, n_basis = prepared_rows.shape[1], min(n_basis, data.n_items)
+        # encode categories, fill blanks, scale inside queries
+        steps, filled_rows = fit_preparation(rows, scores, data.queries)
+        scaler = WithinQueryScaler()
+        with arrays_between_steps():
+            prepared_rows = scaler.fit_transform(filled_rows, qid=data.queries)
+        self.preparation_ = [*steps, scaler]
+        width, n_basis = prepared_rows.shape[1], min(given.basis, data.n_items)
         # two members: scaled features with ties dropped, and with ranks, ties kept
         ranks = WithinQueryRanks("values_and_ranks")
         self.members_ = [
-            self._member([WithinQueryScaler()], width, "drop", n_basis),
-            self._member([WithinQueryScaler(), ranks], 2 * width, "keep", n_basis),
+            self._member([], width, "drop", n_basis),
+            self._member([ranks], 2 * width, "keep", n_basis),
         ]
         self.member_weights_ = np.ones(2)
         ids = data.queries.index if data.queries.n_queries > 1 else None
         with arrays_between_steps():
             for member in self.members_:
-                member.fit(prepared_rows, scores, qid=ids, sample_weight=sample_weight)
+                member.fit(prepared_rows, scores, qid=ids, sample_weight=data.sample_weight)
         # held-out scores of the sum, and their value
         self.held_out_scores_ = np.sum(
             [m.steps_[-1].held_out_scores_ for m in self.members_], axis=0
         )
-        self.held_out_value_ = measure.overall(scores, self.held_out_scores_, data.queries)
+        self.held_out_value_ = given.measure.overall(scores, self.held_out_scores_, data.queries)
         self._remember(data)
         return self
 
-    def _member(self, steps: list[Any], width: int, ties: str, n_basis: int) -> RankerPipeline:
+    def _member(self, steps: list[Any], width: int, ties: Ties, n_basis: int) -> RankerPipeline:
         ranker = RankRLSCV(
             ALPHAS,
             cv=N_FOLDS,

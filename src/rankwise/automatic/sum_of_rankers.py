@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from contextlib import AbstractContextManager
 from typing import Any
@@ -14,10 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import are_plain_rows
+from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
+from rankwise.io.frames import read_columns
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.reading import read_rows
 from rankwise.transformers.categories import WithinQueryEncoder
 from rankwise.transformers.numeric import WithinQueryImputer
 
@@ -28,29 +32,6 @@ LARGEST_DENSE = 1 << 31
 def arrays_between_steps() -> AbstractContextManager[None]:
     """Have transformers return arrays, also where scikit-learn is set to return frames."""
     return config_context(transform_output="default")
-
-
-def check_table(ranker: Any, X: Any, *, reset: bool) -> NDArray[Any]:
-    """Return rows of numbers or text, dense; blanks are allowed."""
-    if not reset and are_plain_rows(X, ranker, allow_nan=True):
-        return X
-    if sparse.issparse(X) and 8 * np.prod(X.shape) > LARGEST_DENSE:
-        raise InvalidInputError(
-            f"{type(ranker).__name__} makes features dense to rank them inside queries: "
-            f"{X.shape[0]} rows of {X.shape[1]} features take more than "
-            f"{LARGEST_DENSE >> 30} GiB. Use LinearRankRLS for sparse data of this size."
-        )
-    X = validate_data(
-        ranker,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        dtype=None,
-        ensure_all_finite="allow-nan",
-        ensure_min_samples=2 if reset else 1,
-    )
-    X = X.toarray() if sparse.issparse(X) else np.asarray(X)
-    return X if X.dtype.kind in "OUS" else X.astype(float, copy=False)
 
 
 def fit_preparation(
@@ -125,8 +106,31 @@ class SumOfRankers(Ranker, ABC):
                 "scikit-learn's cross_val_predict passes none on: predict fold by fold, with "
                 "QueryKFold."
             )
-        rows = check_table(self, X, reset=False)
-        return self._summed(rows, Queries.of(qid, len(rows)))
+        (qid,) = read_columns(X, qid=qid)
+        rows = read_rows(self, X)
+        return as_given(self._summed(rows, Queries.of(on_host(qid), len(rows))), X)
+
+    def _check_rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        """Return rows of numbers or text, dense; blanks are allowed."""
+        if not reset and are_plain_rows(X, self, allow_nan=True):
+            return X
+        if sparse.issparse(X) and 8 * np.prod(X.shape) > LARGEST_DENSE:
+            raise InvalidInputError(
+                f"{type(self).__name__} makes features dense to rank them inside queries: "
+                f"{X.shape[0]} rows of {X.shape[1]} features take more than "
+                f"{LARGEST_DENSE >> 30} GiB. Use LinearRankRLS for sparse data of this size."
+            )
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=None,
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+        X = X.toarray() if sparse.issparse(X) else np.asarray(X)
+        return X if X.dtype.kind in "OUS" else X.astype(float, copy=False)
 
     def _summed(self, rows: NDArray[Any], queries: Queries) -> FloatArray:
         prepared_rows = prepared(self.preparation_, rows, queries)
@@ -146,7 +150,7 @@ def added_scores(
         for weight, member in zip(weights.tolist(), members, strict=True):
             *transformers, ranker = member.steps_
             total += weight * ranker._scores(prepared(transformers, X, queries))
-    if not np.isfinite(total).all():
+    if not (math.isfinite(np.vdot(total, total)) or np.isfinite(total).all()):
         raise NumericalError(
             "The scores of these rows exceed the range of double precision. Scale the rows like "
             "the training rows."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from math import log, pi
 from typing import Any, Literal, Self, TypeAlias, final
@@ -24,7 +24,6 @@ from rankwise.core.checks import (
 )
 from rankwise.core.display import new_axes, short_label, spreadsheet_text
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.storable import storable
 
 Link: TypeAlias = Literal["logit", "probit"]
 LeaderboardFormat: TypeAlias = Literal["text", "markdown", "csv", "json", "html"]
@@ -148,7 +147,6 @@ def _best_of_independent(
     return best
 
 
-@storable
 @final
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
@@ -189,6 +187,8 @@ class Leaderboard:
         first. None if all items met.
     reading_ : tuple of str
         How the comparisons were read, a line for each part.
+    auditor : callable or None
+        Makes the audit of this leaderboard; known to leaderboards made from comparisons of two.
 
     Examples
     --------
@@ -223,6 +223,7 @@ class Leaderboard:
     centre: float = 0.0
     group: IntArray | None = None
     reading_: tuple[str, ...] = ()
+    auditor: Callable[[Leaderboard], Any] | None = field(default=None, repr=False)
 
     @classmethod
     def of(
@@ -296,6 +297,27 @@ class Leaderboard:
         """
         low, high = int(self.rank_low[place]), int(self.rank_high[place])
         return str(low) if low == high else f"{low}-{high}"
+
+    def audit(self) -> Any:
+        """Say which claims of this leaderboard its comparisons carry.
+
+        Which neighbours are separated, one by one and all together, and how many more answers the
+        others need; position bias, overall and of each judge; self-consistency and agreement of
+        judges, self-preference, influence of heavy voters; what covariates such as length are
+        worth; clustering by question; ties dropped, halved or modelled; circles; uneven budgets;
+        groups that never met; boards of categories. Every number has an interval, and a flag
+        stands only where the evidence clears a stated bar.
+
+        Returns
+        -------
+        audit : Audit
+        """
+        if self.auditor is None:
+            raise InvalidInputError(
+                "`audit` needs a leaderboard made from comparisons of two items by `leaderboard`: "
+                "this one was made otherwise."
+            )
+        return self.auditor(self)
 
     def elo(self, centre: float = ELO_CENTRE) -> Self:
         """Return the same on the scale of Elo: 400 points are odds of ten to one.
@@ -381,7 +403,7 @@ class Leaderboard:
         if judge is not None:
             at, is_known = self._known_judges(judge, len(lead))
             factor, width = self.judges.reliability[at], self.judges.width[at]
-            own = _win_and_loss(factor * lead, factor**2 * variance, width, self.link)
+            own = win_and_loss(factor * lead, factor**2 * variance, width, self.link)
             win, loss = np.where(is_known, own[0], win), np.where(is_known, own[1], loss)
         share = self.flip_rate
         decided = (1.0 - share) * win + share * loss, (1.0 - share) * loss + share * win
@@ -404,12 +426,12 @@ class Leaderboard:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the probabilities of a win and of a loss, averaged over the judges' answers."""
         if self.judges is None:
-            return _win_and_loss(lead, variance, self.width, self.link)
+            return win_and_loss(lead, variance, self.width, self.link)
         share = self.judges.n_answers / self.judges.n_answers.sum()
         win, loss = np.zeros_like(lead), np.zeros_like(lead)
         habits = zip(share, self.judges.reliability, self.judges.width, strict=True)
         for weight, factor, width in habits:
-            one = _win_and_loss(factor * lead, factor**2 * variance, width, self.link)
+            one = win_and_loss(factor * lead, factor**2 * variance, width, self.link)
             win, loss = win + weight * one[0], loss + weight * one[1]
         return win, loss
 
@@ -553,7 +575,7 @@ def _win_probability(mean: FloatArray, variance: FloatArray, link: Link) -> Floa
     return np.asarray(expit(mean / np.sqrt(1.0 + pi / 8.0 * variance)))
 
 
-def _win_and_loss(
+def win_and_loss(
     lead: FloatArray, variance: FloatArray, width: FloatArray | float, link: Link
 ) -> tuple[FloatArray, FloatArray]:
     """Return the probabilities that the first item wins and that it loses; the rest are ties."""

@@ -1,34 +1,20 @@
 """Dense linear algebra on a device other than the CPU: the few expensive operations."""
 
-import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
-from functools import cache, cached_property, wraps
-from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.namespaces import BLOCK_ENTRIES, LEAF, exp_in_place, row_blocks
+from rankwise.core.namespaces import LEAF, like, memory_of_host, row_blocks
 
 DeviceArray: TypeAlias = Any
 """An array of double precision on a device; it understands ``+ - * / @ .T`` and slices."""
-
-FUSED_FEATURES = 128
-"""Features up to which exponentials of products are summed by one kernel of the GPU."""
-
-TILE_ROWS, TILE_COLUMNS = 128, 128
-"""Entries of the product that such a kernel forms at a time."""
-
-TILE_WARPS = 4
-"""Warps that form them; with eight the kernel takes a third longer on an H200."""
 
 
 class Device(ABC):
@@ -71,13 +57,6 @@ class Device(ABC):
     @abstractmethod
     def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
         """Put rows under one another."""
-
-    @abstractmethod
-    def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
-        """Return ``exp(A B') V`` in single precision, V in double; no entry is kept.
-
-        ``A B'`` must be symmetric, its entries 0 or less up to rounding errors, which count as 0.
-        """
 
     @abstractmethod
     def factor(self, A: DeviceArray) -> DeviceArray | None:
@@ -146,132 +125,68 @@ class KeptArrays:
         return self.known[id(values)][1]
 
 
-def as_device(name: str | None) -> Device | None:
+HOST_DEVICES: tuple[str, ...] = ("cpu",)
+"""Devices of PyTorch whose tensors are computed with by NumPy, unless a device is named."""
+
+
+def as_device(name: str | None, X: Any = None) -> Device | None:
     """Return the device of a name that PyTorch knows, such as "cuda".
 
-    None is the device of the tensors that the current call was given, or no device at all.
+    Without a name it is the device of a tensor X, or no device at all.
     """
     if name is None:
-        given = _GIVEN.get()
-        return None if given is None else given.device
+        return TorchDevice(sys.modules["torch"], X.device) if is_on_device(X) else None
     if not isinstance(name, str):
         raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
     return TorchDevice.of(name)
 
 
-UNKNOWN_MEMORY = 8 << 30
-"""The bytes of a machine that does not say how many it has."""
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")  # who has a tensor has imported it
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_on_device(X: Any) -> bool:
+    """Return whether X is a tensor that is not computed with by NumPy."""
+    return _is_tensor(X) and X.device.type not in HOST_DEVICES
+
+
+def on_host(value: Any) -> Any:
+    """Return a dense tensor as an array; anything else as it is."""
+    if not _is_tensor(value):
+        return value
+    if str(value.layout) != "torch.strided":
+        raise InvalidInputError(
+            f"Tensors must be dense: got one of layout {value.layout}. Use to_dense(), or a SciPy "
+            "matrix."
+        )
+    here = value.detach().cpu()
+    if str(here.dtype) in ("torch.float16", "torch.bfloat16"):
+        here = here.double()
+    return here.numpy()
+
+
+def where_given(rows: NDArray[Any], X: Any) -> DeviceArray:
+    """Bring rows that were read from a tensor X back to its device, if NumPy does not compute."""
+    return like(rows, X) if is_on_device(X) else rows
+
+
+def as_given(result: Any, X: Any) -> Any:
+    """Return arrays as tensors where X is one, on its device; otherwise as they are."""
+    if not _is_tensor(X):
+        return result
+    if isinstance(result, tuple):
+        return tuple(as_given(part, X) for part in result)
+    if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
+        return sys.modules["torch"].from_numpy(np.ascontiguousarray(result)).to(X.device)
+    return result
 
 
 def memory_of(device: Device | None) -> int:
     """Return the bytes of memory of a device, or of this machine."""
     if device is not None:
         return device.memory()
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except AttributeError:  # on Windows
-        return UNKNOWN_MEMORY
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class GivenTensors:
-    """The tensors that a call was given, and the arrays that stand for them.
-
-    Parameters
-    ----------
-    device : Device, optional
-        Where the tensors are, None for the CPU: what is computed there NumPy computes as well.
-    known : tuple of (array, tensor)
-        What need not be brought to the device again.
-    """
-
-    device: Device | None
-    known: tuple[tuple[NDArray[Any], Any], ...] = ()
-
-
-_GIVEN: ContextVar[GivenTensors | None] = ContextVar("given_tensors", default=None)
-
-HOST_DEVICES = ("cpu",)
-"""Devices of PyTorch whose tensors are computed with by NumPy, unless a device is named."""
-
-Given = ParamSpec("Given")
-Result = TypeVar("Result")
-
-
-@contextmanager
-def computing_on(
-    device: Device | None, known: tuple[tuple[NDArray[Any], Any], ...] = ()
-) -> Iterator[None]:
-    """Make a device the one of all calls inside the block that name none.
-
-    Parameters
-    ----------
-    device, known
-        As in `GivenTensors`.
-    """
-    token = _GIVEN.set(GivenTensors(device, known))
-    try:
-        yield
-    finally:
-        _GIVEN.reset(token)
-
-
-def takes_tensors(
-    function: Callable[Given, Result], host: tuple[str, ...] = HOST_DEVICES
-) -> Callable[Given, Result]:
-    """Let a function of arrays take PyTorch tensors, compute on their device and return tensors.
-
-    Returned arrays become tensors on the device of the first given tensor. For tensors on the
-    devices of ``host``, NumPy computes.
-    """
-    call: Callable[..., Any] = function
-
-    @wraps(function)
-    def with_tensors(*args: Given.args, **kwargs: Given.kwargs) -> Result:
-        torch = sys.modules.get("torch")  # who has a tensor has imported it
-        if torch is None or not _tensors_among((*args, *kwargs.values()), torch):
-            return function(*args, **kwargs)
-        given = _tensors_among((*args, *kwargs.values()), torch)
-        arrays = {id(tensor): _array_of(tensor) for tensor in given}
-        place = given[0].device
-        device = None if place.type in host else TorchDevice(torch, place)
-        known = tuple((arrays[id(tensor)], tensor) for tensor in given)
-        with computing_on(device, known):
-            result = call(
-                *(arrays.get(id(value), value) for value in args),
-                **{name: arrays.get(id(value), value) for name, value in kwargs.items()},
-            )
-        tensors: Result = _as_tensors(result, torch, place)
-        return tensors
-
-    return with_tensors
-
-
-def _tensors_among(values: tuple[Any, ...], torch: Any) -> list[Any]:
-    return [value for value in values if isinstance(value, torch.Tensor)]
-
-
-def _array_of(tensor: Any) -> NDArray[Any]:
-    """Return a dense tensor as an array, of single or double precision or of integers."""
-    if str(tensor.layout) != "torch.strided":
-        raise InvalidInputError(
-            f"Tensors must be dense: got one of layout {tensor.layout}. Use to_dense(), or a SciPy "
-            "matrix."
-        )
-    here = tensor.detach().cpu()
-    if str(here.dtype) in ("torch.float16", "torch.bfloat16"):
-        here = here.double()
-    array: NDArray[Any] = here.numpy()
-    return array
-
-
-def _as_tensors(result: Any, torch: Any, place: Any) -> Any:
-    if isinstance(result, tuple):
-        return tuple(_as_tensors(part, torch, place) for part in result)
-    if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
-        return torch.from_numpy(np.ascontiguousarray(result)).to(place)
-    return result
+    return memory_of_host()
 
 
 @final
@@ -310,11 +225,7 @@ class TorchDevice(Device):
         return cls(torch, device, n_bytes)
 
     def array(self, values: NDArray[Any]) -> DeviceArray:
-        """Bring an array to the device, unless it stands for a tensor that is there."""
-        tensors = _GIVEN.get()
-        for known, tensor in () if tensors is None else tensors.known:
-            if known is values and tensor.device == self.device and known.dtype.kind == "f":
-                return tensor.detach().to(self.torch.float64).contiguous()
+        """Bring an array to the device."""
         given = np.ascontiguousarray(values)
         kind = np.float64 if given.dtype.kind == "f" else given.dtype
         given = given.astype(kind, copy=False)
@@ -376,41 +287,6 @@ class TorchDevice(Device):
     def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
         """Put rows under one another."""
         return self.torch.cat(parts)
-
-    def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
-        """Return ``exp(A B') V`` in single precision: by one kernel of the GPU, or by blocks."""
-        single = self.torch.float32
-        A, B, there = A.to(single).contiguous(), B.to(single).contiguous(), V.to(single)
-        if self.device.type == "cuda" and A.shape[1] <= FUSED_FEATURES:
-            fused = self._fused_exp_product
-            if fused is not None:
-                return self.torch.stack([fused(self.torch, A, B, v) for v in there.T], dim=1)
-        out, start = V * 0.0, 0
-        while start < len(A):
-            stop = min(len(A), start + max(1, BLOCK_ENTRIES // (len(A) - start)))
-            K = exp_in_place(A[start:stop] @ B[start:].T)
-            out[start:stop] += K @ there[start:]
-            out[stop:] += K[:, stop - start :].T @ there[start:stop]
-            start = stop
-        return out
-
-    @cached_property
-    def _fused_exp_product(self) -> Callable[..., DeviceArray] | None:
-        """The kernel of the GPU, where Triton is there and can compile it for this one."""
-        try:
-            fused = fused_exp_product()
-        except MissingExtraError:
-            return None
-        one = self.torch.ones((1, 1), device=self.device)
-        try:
-            fused(self.torch, -one, one, one[0]).sum().item()
-        except Exception as error:
-            reason = str(error).splitlines()[:1]
-            warnings.warn(
-                f"Products are computed in blocks: Triton failed with {reason}.", stacklevel=2
-            )
-            return None
-        return fused
 
     def factor(self, A: DeviceArray) -> DeviceArray | None:
         """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
@@ -511,43 +387,3 @@ class TorchDevice(Device):
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
         values, vectors = self.torch.linalg.eigh(A)
         return values, vectors
-
-
-@cache
-def fused_exp_product() -> Callable[..., DeviceArray]:
-    """Return a product with ``exp(A B')`` that keeps its entries in registers; needs Triton."""
-    try:
-        import triton  # noqa: PLC0415
-        import triton.language as tl  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Summing exponentials in one kernel", "triton", "gpu") from error
-
-    @triton.jit
-    def rows_of_product(  # type: ignore[no-untyped-def]
-        A, B, v, out, n_items, width: tl.constexpr, n_rows: tl.constexpr, n_columns: tl.constexpr
-    ):
-        """Add up some rows; each sum is of double precision, its terms of three tf32 products."""
-        row = tl.program_id(0) * n_rows + tl.arange(0, n_rows)
-        k = tl.arange(0, width)
-        a = tl.load(A + row[:, None] * width + k[None, :], mask=row[:, None] < n_items, other=0.0)
-        total = tl.zeros((n_rows,), tl.float64)
-        for first in range(0, n_items, n_columns):
-            column = first + tl.arange(0, n_columns)
-            known = column < n_items
-            b = tl.load(B + column[:, None] * width + k[None, :], mask=known[:, None], other=0.0)
-            weight = tl.load(v + column, mask=known, other=0.0)
-            exponent = tl.minimum(tl.dot(a, tl.trans(b), input_precision="tf32x3"), 0.0)
-            total += tl.sum(tl.exp(exponent) * weight[None, :], axis=1).to(tl.float64)
-        tl.store(out + row, total, mask=row < n_items)
-
-    def product(torch: Any, A: DeviceArray, B: DeviceArray, v: DeviceArray) -> DeviceArray:
-        width = max(16, 1 << (A.shape[1] - 1).bit_length())
-        A, B = (torch.nn.functional.pad(M, (0, width - M.shape[1])) for M in (A, B))
-        out = torch.empty(len(A), dtype=torch.float64, device=A.device)
-        grid = (triton.cdiv(len(A), TILE_ROWS),)
-        rows_of_product[grid](
-            A, B, v.contiguous(), out, len(A), width, TILE_ROWS, TILE_COLUMNS, num_warps=TILE_WARPS
-        )
-        return out
-
-    return product

@@ -4,18 +4,20 @@ Formulas are written once, for arrays of NumPy, of PyTorch and of any namespace 
 Each function here is right in every namespace, and has a line for those in which it pays.
 """
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg as on_host
 from scipy import sparse
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.spatial.distance import cdist
 
-from rankwise.core.arrays import FloatArray, IntArray, dense_rows
+from rankwise.core.arrays import FloatArray, dense_rows
+from rankwise.core.threads import in_threads
 
 Array: TypeAlias = Any
 """A dense array of NumPy, of PyTorch or of a namespace of the array API standard."""
@@ -27,6 +29,10 @@ EPS = float(np.finfo(float).eps)
 
 LEAF = 512
 """Triangles of up to this order are inverted as a whole, larger ones by halves."""
+
+
+UNKNOWN_MEMORY = 8 << 30
+"""The bytes of a machine that does not say how many it has."""
 
 
 def is_on_host(array: Array) -> bool:
@@ -68,6 +74,22 @@ def like(values: Array, other: Array) -> Array:
     return namespace_of(other).asarray(given, device=other.device)
 
 
+def memory_of(array: Array) -> int:
+    """Return the bytes of memory of the device that an array is on, or of this machine."""
+    if not is_on_host(array) and str(array.device).startswith("cuda"):
+        properties = namespace_of(array).cuda.get_device_properties(array.device)
+        return int(properties.total_memory)
+    return memory_of_host()
+
+
+def memory_of_host() -> int:
+    """Return the bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except AttributeError:  # on Windows
+        return UNKNOWN_MEMORY
+
+
 def copy_of(array: Array) -> Array:
     """Return a copy in double precision, row by row."""
     if isinstance(array, np.ndarray):
@@ -77,14 +99,75 @@ def copy_of(array: Array) -> Array:
     return made.contiguous() if _is_torch(xp) else made
 
 
-def take_rows(values: Array, rows: IntArray) -> Array:
-    """Return the rows of these numbers."""
-    xp = namespace_of(values)
+def contiguous(array: Array) -> Array:
+    """Return an array whose rows are contiguous, of which the standard knows nothing."""
+    xp = namespace_of(array)
     if xp is np:
+        return np.ascontiguousarray(array)
+    return array.contiguous() if _is_torch(xp) else array
+
+
+def zeros(shape: tuple[int, ...], other: Array) -> Array:
+    """Return zeros of double precision where another array is."""
+    if is_on_host(other):
+        return np.zeros(shape)
+    xp = namespace_of(other)
+    return xp.zeros(shape, dtype=xp.float64, device=other.device)
+
+
+def take_rows(values: Array, rows: Array) -> Array:
+    """Return the rows of these numbers."""
+    if is_on_host(values):
         return values[rows]
+    xp = namespace_of(values)
     if _is_torch(xp):
         return values.index_select(0, like(rows, values))
     return xp.take(values, like(rows, values), axis=0)
+
+
+def column_means(Z: Array) -> Array:
+    """Return the mean of every column in double precision."""
+    xp = namespace_of(Z)
+    return xp.mean(xp.asarray(Z, dtype=xp.float64), axis=0)
+
+
+def segment_sums(values: Array, index: Array, length: int, weight: Array | None = None) -> Array:
+    """Sum the rows that share an index, (length, n_columns).
+
+    Parameters
+    ----------
+    values : (n_rows, n_columns)
+        The rows.
+    index : (n_rows,)
+        Where each is added, 0 to length - 1, in any order.
+    length : int
+        Number of sums.
+    weight : (n_rows, 1), optional
+        What the rows are multiplied with before.
+    """
+    xp = namespace_of(values)
+    if xp is np:
+        entries = np.ones(len(values)) if weight is None else weight[:, 0]
+        rows = (entries, index, np.arange(len(values) + 1))
+        return sparse.csr_array(rows, shape=(len(values), length)).T @ values
+    if _is_torch(xp):  # some rows at a time: products take memory
+        sums = zeros((length, values.shape[1]), values)
+        for some in row_blocks(values):
+            part = values[some] if weight is None else values[some] * weight[some]
+            sums.index_add_(0, index[some], part)
+        return sums
+    numbers = xp.arange(length, dtype=index.dtype, device=values.device)
+    chosen = xp.astype(numbers[:, None] == index[None, :], xp.float64)
+    return chosen @ (values if weight is None else values * weight)
+
+
+def in_turn(task: Callable[[int], None], n_tasks: int, where: Array) -> None:
+    """Call ``task(k)`` for every k: in threads on the host, one after another on a device."""
+    if is_on_host(where):
+        in_threads(task, n_tasks)
+        return
+    for k in range(n_tasks):
+        task(k)
 
 
 def blocks_of(length: int, size: int) -> Iterator[slice]:
@@ -112,10 +195,35 @@ def set_diagonal(A: Array, value: float) -> None:
     namespace_of(A).reshape(A, (-1,))[:: A.shape[0] + 1] = value
 
 
+def add_to_diagonal(A: Array, value: Array | float) -> None:
+    """Add a number, or one for each row, to the diagonal of a contiguous matrix in place."""
+    namespace_of(A).reshape(A, (-1,))[:: A.shape[0] + 1] += value
+
+
+def add_gram(G: Array, H: Array) -> None:
+    """Add ``H' H`` to a symmetric G; blocks above the diagonal are copies."""
+    for own in blocks_of(H.shape[1], LEAF):
+        G[own, : own.stop] += H[:, own].T @ H[:, : own.stop]
+        G[: own.start, own] = G[own, : own.start].T
+
+
+def gram(Z: Array) -> Array:
+    """Return ``Z' Z``."""
+    if is_on_host(Z):  # NumPy knows that the product is symmetric
+        return Z.T @ Z
+    G = zeros((Z.shape[1], Z.shape[1]), Z)
+    add_gram(G, Z)
+    return G
+
+
+ROUNDED_AWAY = 2.0**-53
+"""Exponents up to which an exponential is rounded to 1."""
+
+
 def exp_in_place(exponents: Array) -> Array:
     """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
     if isinstance(exponents, np.ndarray):
-        if exponents.max(initial=0.0) > 0.0:
+        if exponents.max(initial=0.0) > ROUNDED_AWAY:
             np.minimum(exponents, 0.0, out=exponents)
         return np.exp(exponents, out=exponents)
     xp = namespace_of(exponents)
@@ -160,6 +268,92 @@ def cholesky(A: Array) -> Array | None:
         return xp.linalg.cholesky(A)
     except Exception:  # the standard does not say which
         return None
+
+
+def cholesky_in_place(A: Array) -> Array | None:
+    """Return the lower Cholesky factor, zeros above, in the memory of a contiguous matrix.
+
+    None if the matrix is not definite.
+    """
+    xp = namespace_of(A)
+    if xp is np:  # LAPACK works on columns: the transpose is factorised without a copy
+        factor, info = dpotrf(A.T, lower=False, clean=True, overwrite_a=True)
+        return None if info else factor.T
+    if _is_torch(xp):
+        info = xp.empty((), dtype=xp.int32, device=A.device)
+        xp.linalg.cholesky_ex(A.mT, out=(A.mT, info))
+        return None if int(info) else A.mT
+    return cholesky(A)
+
+
+def cholesky_solve(C: Array, B: Array) -> Array:
+    """Solve with a Cholesky factor."""
+    return solve_triangular(C, solve_triangular(C, B), transposed=True)
+
+
+def solve_shifted(A: Array, B: FloatArray, alpha: float) -> FloatArray | None:
+    """Return ``(A + alpha I)^-1 B`` by a Cholesky factorisation, on the host; None if it fails.
+
+    On the host A is overwritten, but for the upper triangle where it fails; elsewhere it is copied.
+    """
+    if namespace_of(A) is not np:
+        shifted = copy_of(A)
+        add_to_diagonal(shifted, float(alpha))
+        C = cholesky_in_place(shifted)
+        return None if C is None else to_host(cholesky_solve(C, like(B, C)))
+    diagonal = np.diagonal(A).copy()
+    add_to_diagonal(A, alpha)
+    factor, info = dpotrf(A.T, lower=False, clean=False, overwrite_a=True)
+    if info == 0:
+        return dpotrs(factor, B, lower=False)[0]
+    A.flat[:: len(A) + 1] = diagonal
+    return None
+
+
+def invert_triangle(C: Array) -> Array:
+    """Return the inverse of a lower triangular matrix, in whose memory it is: n^3 / 3 operations.
+
+    The halves on the diagonal are inverted; what is left of them is multiplied by both.
+    """
+    xp, order = namespace_of(C), C.shape[0]
+    if order <= LEAF:
+        identity = xp.eye(order, dtype=C.dtype, device=C.device)
+        C[...] = solve_triangular(C, identity)
+        return C
+    half = order // 2
+    top, left, bottom = C[:half, :half], C[half:, :half], C[half:, half:]
+    invert_triangle(top)
+    invert_triangle(bottom)
+    left[...] = -(bottom @ left) @ top
+    return C
+
+
+def invert_factored(C: Array) -> Array:
+    """Return the inverse of a matrix in the memory of its Cholesky factor, zeros above."""
+    if namespace_of(C) is np:
+        inverse, _ = dpotri(C.T, lower=False, overwrite_c=True)
+        lower = inverse.T
+        for some in blocks_of(len(lower), LEAF):  # both triangles
+            lower[: some.start, some] = lower[some, : some.start].T
+            lower[some, some] = np.tril(lower[some, some]) + np.tril(lower[some, some], -1).T
+        return lower
+    invert_triangle(C)
+    _square_triangle(C)
+    return C.T  # symmetric, and row by row again
+
+
+def _square_triangle(C: Array) -> None:
+    """Replace a lower triangular matrix C by C'C, both triangles of it."""
+    half = C.shape[0] // 2
+    if C.shape[0] <= LEAF:
+        C[...] = C.T @ C
+        return
+    top, left, bottom = C[:half, :half], C[half:, :half], C[half:, half:]
+    _square_triangle(top)
+    top += left.T @ left
+    left[...] = bottom.T @ left
+    C[:half, half:] = left.T
+    _square_triangle(bottom)
 
 
 def solve_triangular(C: Array, B: Array, *, transposed: bool = False) -> Array:

@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
 from difflib import get_close_matches
 from functools import cache
+from os import PathLike
 from types import NoneType, UnionType
 from typing import (
     Annotated,
@@ -30,7 +31,6 @@ from typing import (
     ClassVar,
     Literal,
     TypeAlias,
-    TypeVar,
     Union,
     final,
     get_args,
@@ -42,8 +42,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.errors import InvalidInputError
-
-Owner = TypeVar("Owner")
 
 LARGEST_INTEGER = 2**63 - 1
 """Whole numbers that compiled code can hold."""
@@ -135,6 +133,22 @@ class Reads:
     known: Iterable[str] = ()
 
 
+@final
+@dataclass(frozen=True)
+class ArrayOf:
+    """What an argument that takes anything like an array is made an array of."""
+
+    kind: type
+
+
+@final
+@dataclass(frozen=True)
+class CheckedWith:
+    """Values that are checked together with another argument, where both are known."""
+
+    other: str
+
+
 # Rules: what annotations are compiled to
 
 REFUSED: Any = object()
@@ -166,6 +180,8 @@ class Rule:
         What to do.
     show : function
         Says what was got.
+    several : bool
+        Whether a list of such values is accepted, too.
     """
 
     take: Callable[[Any], Any]
@@ -177,6 +193,7 @@ class Rule:
     size: str = ""
     advice: str = ""
     show: Callable[[Any], str] | None = None
+    several: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -190,6 +207,8 @@ class Rule:
         if self.names:
             quoted = ", ".join(repr(name) for name in self.names)
             accepted.append(f"one of {quoted}" if len(self.names) > 1 else quoted)
+        if self.several:
+            accepted.append("a list of these")
         if self.optional:
             accepted.append("None")
         *most, last = accepted
@@ -225,9 +244,22 @@ def compile_rule(annotation: Any, notes: tuple[Any, ...] = ()) -> Rule:
     advice = " ".join(note.text for note in notes if isinstance(note, Advice))
     parts = inner if origin in (Union, UnionType) else (annotation,)
     optional = any(part in (None, NoneType) for part in parts)
-    own = [Rule(note.take, (note.words,), note.known) for note in notes if isinstance(note, Reads)]
+    own = [_noted(note, parts) for note in notes if isinstance(note, Reads | CheckedWith)]
+    own += [_array(note.kind, notes) for note in notes if isinstance(note, ArrayOf)]
     rest = [part for part in parts if part not in (None, NoneType)]
     return _any_of(own or [_single(part, notes) for part in rest], advice, optional=optional)
+
+
+def _noted(note: Reads | CheckedWith, parts: tuple[Any, ...]) -> Rule:
+    typed = {int: "integer", float: "number", str: "text"}  # what can be typed on a command line
+    reads = next((typed[part] for part in parts if part in typed), "")
+    if isinstance(note, CheckedWith):
+        return Rule(_take_anything, (f"what is checked with `{note.other}`",), reads=reads)
+    return Rule(note.take, (note.words,), note.known, "text" if note.known else reads)
+
+
+def _take_anything(value: Any) -> Any:
+    return value
 
 
 def _any_of(rules: list[Rule], advice: str, *, optional: bool) -> Rule:
@@ -244,13 +276,14 @@ def _any_of(rules: list[Rule], advice: str, *, optional: bool) -> Rule:
                 return taken
         return REFUSED
 
-    if len(rules) == 1:
-        known = rules[0].known
+    others = [rule for rule in rules if not rule.several] or rules
+    if len(others) == 1:
+        known = others[0].known
     else:
-        known = tuple(name for rule in rules for name in rule.known)
+        known = tuple(name for rule in others for name in rule.known)
     return Rule(
         takes[0] if len(takes) == 1 and not optional else take,
-        words=tuple(word for rule in rules for word in rule.words),
+        words=tuple(word for rule in others for word in rule.words),
         known=known,
         reads=next((rule.reads for rule in rules if rule.reads), ""),
         optional=optional,
@@ -258,6 +291,7 @@ def _any_of(rules: list[Rule], advice: str, *, optional: bool) -> Rule:
         size="".join(rule.size for rule in rules),
         advice=" ".join(filter(None, [advice, *(rule.advice for rule in rules)])),
         show=next((rule.show for rule in rules if rule.show), None),
+        several=len(others) < len(rules),
     )
 
 
@@ -267,25 +301,59 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
     if origin is Annotated:
         return compile_rule(annotation, notes)
     if annotation is Any:
-        return Rule(lambda value: value, ("anything",))
+        return Rule(_take_anything, ("anything",))
     if origin is Literal:
         return _choice(inner)
     if annotation is bool:
-        return Rule(_take_switch, ("True or False",), reads="switch")
+        return Rule(_take_switch, ("True", "False"), reads="switch")
     if annotation is int:
         size = "".join(note.axis for note in notes if isinstance(note, Size))
         low, high = _bounds(notes)
         low, high = max(-LARGEST_INTEGER, math.ceil(low)), min(LARGEST_INTEGER, math.floor(high))
         take = _number_taker(int, low, high)
-        return Rule(take, (f"a whole number{_interval(notes)}",), reads="integer", size=size)
+        words = f"a whole number{_interval(notes)}"
+        return Rule(take, (words,), reads="integer", size=size, show=_shown_integer)
     if annotation is float:
         take = _number_taker(float, *_bounds(notes))
         return Rule(take, (f"a finite number{_interval(notes)}",), reads="number")
     if origin is np.ndarray:
-        return _array(inner, notes)
+        return _array(get_args(inner[1])[0], notes)
     if annotation is str:
         return Rule(_take_text, ("a text",), reads="text")
+    if origin in (list, tuple, dict):
+        return _container(origin, inner)
     return _instance(annotation if origin is None else origin)
+
+
+def _container(origin: Any, inner: tuple[Any, ...]) -> Rule:
+    """Accept a list, a tuple or a dictionary whose entries keep their own rules."""
+    if origin is dict:
+        keys, values = (compile_rule(part) for part in inner)
+
+        def take_dict(value: Any) -> Any:
+            if not isinstance(value, dict):
+                return REFUSED
+            taken = {keys.take(key): values.take(entry) for key, entry in value.items()}
+            return REFUSED if REFUSED in taken or REFUSED in taken.values() else taken
+
+        return Rule(take_dict, (f"a dictionary of {keys.says} to {values.says}",))
+    rest = inner[1:] == (...,) or origin is list
+    rules = [compile_rule(part) for part in (inner[:1] if rest else inner)]
+
+    def take(value: Any) -> Any:
+        if not isinstance(value, origin) or not (rest or len(value) == len(rules)):
+            return REFUSED
+        each = rules * len(value) if rest else rules
+        taken = [rule.take(entry) for rule, entry in zip(each, value, strict=True)]
+        return REFUSED if any(entry is REFUSED for entry in taken) else origin(taken)
+
+    words = f"{with_article(origin.__name__)} of {', '.join(rule.says for rule in rules)}"
+    return Rule(take, (words,), several=origin is list)
+
+
+def _shown_integer(value: Any) -> str:
+    beyond = isinstance(value, int) and abs(value) > LARGEST_INTEGER
+    return f"{shown(value)}, which is not below 2**63" if beyond else shown(value)
 
 
 def _instance(kind: Any) -> Rule:
@@ -369,9 +437,9 @@ SOURCES = {"f": "iuf", "i": "iu", "b": "b", "U": "UT"}
 """The letters of arrays that are converted without loss, by the letter of the result."""
 
 
-def _array(inner: tuple[Any, ...], notes: tuple[Any, ...]) -> Rule:
-    """Compile ``NDArray[...]`` with its shapes, and bounds of its entries."""
-    dtype = np.dtype(get_args(inner[1])[0])
+def _array(kind: Any, notes: tuple[Any, ...]) -> Rule:
+    """Compile an array of some kind with its shapes, and bounds of its entries."""
+    dtype = np.dtype(kind)
     shapes = tuple(note.axes for note in notes if isinstance(note, Shape))
     n_axes = {len(axes) for axes in shapes}
     low, high = _bounds(notes) if dtype.kind in "fi" else (0.0, 0.0)
@@ -465,11 +533,11 @@ def _check_axes(name: str, rule: Rule, taken: Any, sizes: dict[str, tuple[int, s
             )
 
 
-def checked(owner: Owner) -> Owner:
+def checked(owner: Any) -> Any:
     """Return an unfitted twin of an estimator with its parameters in their one form."""
     cls: Any = type(owner)
     rules, given = rules_of(cls), vars(owner)
-    twin: Owner = object.__new__(cls)
+    twin = object.__new__(cls)
     vars(twin).update(check_values(rules, {name: given[name] for name in rules}))
     return twin
 
@@ -530,6 +598,27 @@ def with_article(noun: str) -> str:
     """Return a noun with "a" or "an" before it."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
+
+Count: TypeAlias = Annotated[int, Positive()]
+"""A number of things."""
+
+Share: TypeAlias = Annotated[float, Above(0), Below(1)]
+"""A part of a whole, such as a confidence."""
+
+Tolerance: TypeAlias = Annotated[
+    float, Positive(), Advice("It is the relative error that counts as solved.")
+]
+"""When an iteration has converged."""
+
+
+def take_path(value: Any) -> Any:
+    """Accept the path of a file."""
+    is_path = isinstance(value, PathLike) or (isinstance(value, str) and value != "")
+    return value if is_path else REFUSED
+
+
+FilePath: TypeAlias = Annotated[str | PathLike[str], Reads(take_path, "the path of a file")]
+"""A file that is read or written."""
 
 RandomSeed: TypeAlias = Annotated[
     int | np.random.RandomState | np.random.Generator | None,

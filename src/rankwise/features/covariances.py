@@ -121,22 +121,32 @@ class ParametricKernel(Kernel):
     def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))`` in ``theta``."""
 
-    @abstractmethod
     def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return k(a, a) + k(b, b) - 2 k(a, b), row by row: the variance of f(a) - f(b)."""
+        return self.diagonal(A) + self.diagonal(B) - 2.0 * row_by_row(self, A, B)
 
-    @abstractmethod
     def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
         """Return the derivative of ``g @ difference_variance(A, B)`` in ``theta``."""
+        ends = self.weighted_row_gradient(A, A, g) + self.weighted_row_gradient(B, B, g)
+        return ends - 2.0 * self.weighted_row_gradient(A, B, g)
+
+    def weighted_row_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
+        """Return the derivative of ``g`` times k(a, b), row by row, in ``theta``."""
+        total = np.zeros(len(self.theta))
+        for start in range(0, len(A), ROWS_AT_ONCE):
+            a = A[start : start + ROWS_AT_ONCE]
+            b = a if A is B else B[start : start + ROWS_AT_ONCE]
+            total += self.weighted_gradient(a, b, np.diag(g[start : start + ROWS_AT_ONCE]))
+        return total
 
     @property
-    @abstractmethod
     def own_variance(self) -> float:
         """Variance of the part of a score that belongs to one item and not to its features."""
+        return 0.0
 
-    @abstractmethod
     def own_variance_gradient(self) -> FloatArray:
         """Return the derivative of ``own_variance`` in ``theta``."""
+        return np.zeros(len(self.theta))
 
 
 @storable
@@ -188,10 +198,12 @@ class SquaredExponential(ParametricKernel):
         if isinstance(self.length_scale, str):
             check_choice("length_scale", self.length_scale, ("one", "per_feature"))
             return
-        for value in np.ravel(as_array("length_scale", self.length_scale)):
+        lengths = np.ravel(as_array("length_scale", self.length_scale))
+        usable = lengths.dtype.kind in "iuf" and (lengths > 0.0) & np.isfinite(lengths)
+        for value in lengths[~np.broadcast_to(usable, lengths.shape)]:
             check_positive("length_scale", value, "Or use 'one' or 'per_feature'.")
         if np.ndim(self.length_scale) > 0:  # a list or an array: a frozen value holds a tuple
-            object.__setattr__(self, "length_scale", tuple(np.ravel(self.length_scale).tolist()))
+            object.__setattr__(self, "length_scale", tuple(lengths.tolist()))
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix."""
@@ -416,22 +428,9 @@ class Scaled(ParametricKernel):
         """Return the derivative of ``sum(M * k(A, B))``."""
         return np.array([2.0 * np.vdot(M, self(A, B))])
 
-    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """Return the variance of f(a) - f(b)."""
-        return self.diagonal(A) + self.diagonal(B) - 2.0 * row_by_row(self, A, B)
-
     def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
         """Return the derivative of ``g @ difference_variance(A, B)``."""
         return np.array([2.0 * g @ self.difference_variance(A, B)])
-
-    @property
-    def own_variance(self) -> float:
-        """Zero: scores depend on the features alone."""
-        return 0.0
-
-    def own_variance_gradient(self) -> FloatArray:
-        """Return zeros."""
-        return np.zeros(len(self.theta))
 
     def _inner_deviation(self, X: FloatArray) -> float:
         """Return the standard deviation of scores of rows X under the inner kernel."""
@@ -507,30 +506,6 @@ class SklearnKernel(ParametricKernel):
                     D = self._gradient_between(A[rows], B[columns])
                 total += np.einsum("ij,ijk->k", M[rows, columns], D)
         return total
-
-    def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """Return the variance of f(a) - f(b)."""
-        return self.diagonal(A) + self.diagonal(B) - 2.0 * row_by_row(self, A, B)
-
-    def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
-        """Return the derivative of ``g @ difference_variance(A, B)``, a few rows at a time."""
-        total = np.zeros(len(self.theta))
-        for start in range(0, len(A), ROWS_AT_ONCE):
-            a, b, weight = (values[start : start + ROWS_AT_ONCE] for values in (A, B, g))
-            D = self.kernel(np.concatenate([a, b]), eval_gradient=True)[1]
-            i = np.arange(len(a))
-            j = i + len(a)
-            total += weight @ (D[i, i] + D[j, j] - 2.0 * D[i, j])
-        return total
-
-    @property
-    def own_variance(self) -> float:
-        """Zero: scores depend on the features alone."""
-        return 0.0
-
-    def own_variance_gradient(self) -> FloatArray:
-        """Return zeros."""
-        return np.zeros(len(self.theta))
 
     def _gradient_between(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return dk(A, B); scikit-learn has gradients of square matrices only."""

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self, TypeAlias, final
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from scipy import sparse
@@ -11,12 +11,13 @@ from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice, check_positive, real_number
-from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.fused import exp_product
 from rankwise.core.namespaces import (
     Array,
     blocks_of,
     city_block,
+    column_means,
     copy_of,
     exp_in_place,
     is_finite,
@@ -27,6 +28,7 @@ from rankwise.core.namespaces import (
     squared_norms,
     to_host,
 )
+from rankwise.core.params import Reads
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 
@@ -54,7 +56,7 @@ DEVICE_TILE = 1 << 14
 
 
 KERNELS: dict[str, "type[Kernel]"] = {}
-"""The kernels that can be chosen by name; each enters itself."""
+"""The kernels that can be chosen by name."""
 
 
 class Kernel(ABC):
@@ -71,7 +73,7 @@ class Kernel(ABC):
     """
 
     name: ClassVar[str | None] = None
-    """What ``kernel="..."`` calls it; a kernel that sets one can be chosen by it."""
+    """What ``kernel="..."`` calls it, if it is `chosen_by_name`."""
 
     accepts_sparse: ClassVar[bool] = True
     """Whether sparse rows are understood."""
@@ -84,10 +86,6 @@ class Kernel(ABC):
 
     is_function: ClassVar[bool] = True
     """Whether it can be computed between any two rows."""
-
-    def __init_subclass__(cls) -> None:
-        if cls.name is not None:
-            KERNELS[cls.name] = cls
 
     @abstractmethod
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
@@ -124,6 +122,17 @@ class Kernel(ABC):
         return None
 
 
+KernelT = TypeVar("KernelT", bound=type[Kernel])
+
+
+def chosen_by_name(cls: KernelT) -> KernelT:
+    """Let ``kernel="..."`` choose this class by its ``name``."""
+    assert cls.name is not None
+    KERNELS[cls.name] = cls
+    return cls
+
+
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -154,6 +163,7 @@ class Linear(Kernel):
         return self
 
 
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -247,7 +257,7 @@ class GaussianOfRows:
     @classmethod
     def of(cls, gamma: float, B: Array) -> Self:
         """Build from dense rows."""
-        shift = _centre(B)
+        shift = column_means(B)
         factors = _empty((B.shape[1] + 2, B.shape[0]), B)
         moved = factors[:-2, :]
         moved[...] = B.T
@@ -259,10 +269,8 @@ class GaussianOfRows:
     def left(self, A: Array) -> Array:
         """Return what the factors are multiplied with: moved rows, their squared norms, and 1."""
         left = _empty((A.shape[0], self.factors.shape[0]), A)
-        moved = left[:, :-2]
-        moved[...] = A
-        moved -= self.shift
-        left[:, -2], left[:, -1] = squared_norms(moved), 1.0
+        moved = A - self.shift
+        left[:, :-2], left[:, -2], left[:, -1] = moved, squared_norms(moved), 1.0
         return left
 
     def __call__(self, A: Array) -> Array:
@@ -284,6 +292,7 @@ def _by_few_rows(finish: Callable[[slice], None], K: Array) -> None:
     in_threads(lambda k: finish(slice(k * EXP_ROWS, (k + 1) * EXP_ROWS)), n_parts)
 
 
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -333,6 +342,7 @@ class Laplacian(Kernel):
         return replace(self, gamma=float(np.sqrt(squared / X.shape[1])))
 
 
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -395,6 +405,7 @@ class Polynomial(Kernel):
         return replace(self, gamma=_fit_gamma(self.gamma, X, sample_weight))
 
 
+@chosen_by_name
 @storable
 @final
 @dataclass(frozen=True)
@@ -533,13 +544,13 @@ def _shares(n_rows: int, n_parts: int) -> list[list[int]]:
     return shares
 
 
-def rough_product(kernel: Kernel, X: Array, device: Device) -> Callable[[Array], Array] | None:
+def single_product(kernel: Kernel, X: Matrix) -> Callable[[Array], Array] | None:
     """Return the product with ``k(X, X)`` in single precision; None where it is not quicker."""
-    if not isinstance(kernel, Gaussian):
+    if is_on_host(X) or not isinstance(kernel, Gaussian):
         return None
     held = GaussianOfRows.of(_number(kernel.gamma), X)
     left, right = held.left(X), held.factors.T
-    return lambda V: device.exp_product(left, right, V)
+    return lambda V: exp_product(left, right, V)
 
 
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}
@@ -563,6 +574,12 @@ def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
     raise InvalidInputError(
         f"`kernel` must be a name, a kernel or a function of two sets of rows: got {kernel!r}."
     )
+
+
+KernelLike: TypeAlias = Annotated[
+    str | Kernel | Callable[[Any, Any], Any], Reads(as_kernel, "a kernel or a function", KERNELS)
+]
+"""A kernel by name or value, or a function of two sets of rows."""
 
 
 def refuse_sparse(X: Matrix, kernel: Kernel) -> None:
@@ -597,12 +614,6 @@ def _ones(A: Matrix) -> Array:
     return xp.ones(A.shape[0], dtype=xp.float64, device=A.device)
 
 
-def _centre(B: Array) -> Array:
-    """Return the mean of rows in double precision."""
-    xp = namespace_of(B)
-    return xp.mean(xp.asarray(B, dtype=xp.float64), axis=0)
-
-
 def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
     """Move both sets of rows, so that an offset costs no digits: dense ones by the mean of B.
 
@@ -610,7 +621,7 @@ def _centred(A: Matrix, B: Matrix) -> tuple[Matrix, Matrix]:
     """
     if sparse.issparse(A) or sparse.issparse(B):
         return _centred_sparse(A, B)
-    shift = _centre(B)
+    shift = column_means(B)
     moved = A - shift
     return moved, moved if A is B else B - shift
 

@@ -1,18 +1,29 @@
 """Explicit pairs of items, and the Laplacian that they have with any weights."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Self, final
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg import cholesky
 from scipy.sparse.csgraph import connected_components
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
-from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.namespaces import (
+    Array,
+    column_means,
+    is_on_host,
+    like,
+    namespace_of,
+    solve_triangular,
+    take_rows,
+    to_host,
+    zeros,
+)
 from rankwise.core.storable import storable
-from rankwise.graph.laplacian import DeviceRoot, GraphLaplacian, Picker, Root, float_rows
+from rankwise.graph.laplacian import GraphLaplacian, Picker, Root, float_rows
 from rankwise.native.laplacians import laplacian_product
 
 BLOCK_PAIRS = 2048
@@ -155,12 +166,12 @@ class EdgeLaplacian(GraphLaplacian):
         """Return the degree of every item."""
         return self.matrix.diagonal()
 
-    def gram(self, Z: Matrix) -> FloatArray:
+    def gram(self, Z: Matrix) -> Array:
         """Return ``Z.T @ L @ Z``; dense Z is centred first, which L does not see."""
         if sparse.issparse(Z):
             return (Z.T @ (self.matrix @ Z)).toarray()
-        C = Z - Z.mean(axis=0, dtype=np.float64)
-        G = C.T @ (self.matrix @ C)
+        C = Z - column_means(Z)
+        G = C.T @ like(self.matrix @ to_host(C), C)
         return (G + G.T) / 2
 
     def root(self) -> "EdgeRoot":
@@ -177,10 +188,12 @@ class EdgeRoot(Root):
     (docs/theory/rankrls.rst, "The factor R").
     """
 
-    n_items: int
-    members: tuple[IntArray, ...]
-    factors: tuple[FloatArray, ...]
+    members: tuple[Array, ...]
+    """The items of each component."""
+    factors: tuple[Array, ...]
     component: IntArray
+    place: Array
+    """Where each item stands among the members of all components, and nothing."""
 
     @classmethod
     def of(cls, edges: EdgeLaplacian) -> Self:
@@ -194,21 +207,34 @@ class EdgeRoot(Root):
         )
         labels = [np.repeat(edges.component[m[0]], len(m) - 1) for m in members]
         component = np.concatenate(labels) if labels else np.zeros(0, dtype=np.intp)
-        return cls(edges.n_items, members, factors, component)
+        place = np.full(edges.n_items, len(active))
+        place[active] = np.arange(len(active))
+        return cls(members, factors, component, place)
 
     @cached_property
     def slices(self) -> tuple[slice, ...]:
         """The coordinates of each component."""
-        ends = np.cumsum([len(m) - 1 for m in self.members])
+        ends = np.cumsum([m.shape[0] - 1 for m in self.members]).tolist()
         return tuple(
-            slice(int(end) - len(m) + 1, int(end))
-            for m, end in zip(self.members, ends, strict=True)
+            slice(end - m.shape[0] + 1, end) for m, end in zip(self.members, ends, strict=True)
         )
 
-    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
-        """Set ``out = R.T @ V``."""
-        for items, C, where in zip(self.members, self.factors, self.slices, strict=True):
-            out[where] = C.T @ (V[items[:-1]] - V[items[-1]])
+    def like(self, array: Array) -> "EdgeRoot":
+        """Return the factors where an array is."""
+        if is_on_host(array):
+            return self
+        members, factors = (
+            tuple(like(a, array) for a in arrays) for arrays in (self.members, self.factors)
+        )
+        return replace(self, members=members, factors=factors, place=like(self.place, array))
+
+    def to_coordinates(self, V: Array) -> Array:
+        """Return ``R.T @ V``."""
+        leads = []
+        for items, factor in zip(self.members, self.factors, strict=True):
+            rows = take_rows(V, items)
+            leads.append(factor.T @ (rows[:-1, :] - rows[-1:, :]))
+        return _stacked(leads, V)
 
     def picker(self, V: FloatArray) -> Picker:
         """Pick from all coordinates, which are kept."""
@@ -219,74 +245,40 @@ class EdgeRoot(Root):
 
         return pick
 
-    def on(self, device: Device) -> "EdgeDeviceRoot":
-        """Bring the factors to a device."""
-        factors = [device.array(C) for C in self.factors]
-        return EdgeDeviceRoot(self, factors, [device.array(m) for m in self.members], device)
-
-    def to_items(self, C: FloatArray) -> FloatArray:
+    def to_items(self, C: Array) -> Array:
         """Return ``R @ C``."""
-        out = np.zeros((self.n_items, C.shape[1]))
-        for items, factor, where in zip(self.members, self.factors, self.slices, strict=True):
-            P = factor @ C[where]
-            out[items[:-1]] = P
-            out[items[-1]] = -P.sum(axis=0)
-        return out
+        return self._of_items(C, lambda factor, own: factor @ own, grounded=-1.0)
 
-    def to_scores(self, P: FloatArray) -> FloatArray:
+    def to_scores(self, P: Array) -> Array:
         """Return scores V with ``R.T @ V = P`` and 0 for the grounded item."""
-        out = np.zeros((self.n_items, P.shape[1]))
-        for items, factor, where in zip(self.members, self.factors, self.slices, strict=True):
-            out[items[:-1]] = solve_triangular(factor, P[where], lower=True, trans="T")
-        return out
 
-    def solve(self, B: FloatArray) -> FloatArray:
+        def solve(factor: Array, own: Array) -> Array:
+            return solve_triangular(factor, own, transposed=True)
+
+        return self._of_items(P, solve, grounded=0.0)
+
+    def solve(self, B: Array) -> Array:
         """Return the C with ``R @ C = B``."""
-        out = np.empty((self.rank, B.shape[1]))
-        for items, factor, where in zip(self.members, self.factors, self.slices, strict=True):
-            out[where] = solve_triangular(factor, B[items[:-1]], lower=True)
-        return out
+        solved = [
+            solve_triangular(factor, take_rows(B, items[:-1]))
+            for items, factor in zip(self.members, self.factors, strict=True)
+        ]
+        return _stacked(solved, B)
+
+    def _of_items(
+        self, C: Array, of_component: Callable[[Array, Array], Array], *, grounded: float
+    ) -> Array:
+        """Map coordinates to items; the grounded item gets the sum of the others, times a factor.
+
+        Items without an edge get 0.
+        """
+        xp, parts = namespace_of(C), []
+        for factor, where in zip(self.factors, self.slices, strict=True):
+            own = of_component(factor, C[where, :])
+            parts += [own, grounded * xp.sum(own, axis=0, keepdims=True)]
+        return take_rows(xp.concat([*parts, zeros((1, C.shape[1]), C)]), self.place)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class EdgeDeviceRoot(DeviceRoot):
-    """An `EdgeRoot` on a device."""
-
-    root: EdgeRoot
-    factors: list[DeviceArray]
-    members: list[DeviceArray]
-    device: Device
-
-    @property
-    def rank(self) -> int:  # type: ignore[override]
-        """Number of coordinates."""
-        return self.root.rank
-
-    def coordinates(self, V: DeviceArray) -> DeviceArray:
-        """Return ``R.T @ V``."""
-        out = self.device.empty(self.rank, V.shape[1])
-        for items, C, where in zip(self.members, self.factors, self.root.slices, strict=True):
-            out[where] = C.T @ (V[items[:-1]] - V[items[-1:]])
-        return out
-
-    def items(self, C: DeviceArray) -> DeviceArray:
-        """Return ``R @ C``."""
-        out = self._zeros(C)
-        for items, factor, where in zip(self.members, self.factors, self.root.slices, strict=True):
-            P = factor @ C[where]
-            out[items[:-1]] = P
-            out[items[-1]] = -P.sum(0)
-        return out
-
-    def scores(self, P: DeviceArray) -> DeviceArray:
-        """Return scores V with ``R.T @ V = P`` and 0 for the grounded item."""
-        out = self._zeros(P)
-        for items, factor, where in zip(self.members, self.factors, self.root.slices, strict=True):
-            out[items[:-1]] = self.device.solve_transposed(factor, P[where])
-        return out
-
-    def _zeros(self, C: DeviceArray) -> DeviceArray:
-        out = self.device.empty(self.root.n_items, C.shape[1])
-        out[:] = 0.0
-        return out
+def _stacked(parts: list[Array], V: Array) -> Array:
+    """Put rows of all components under one another; there may be none."""
+    return namespace_of(V).concat([zeros((0, V.shape[1]), V), *parts])

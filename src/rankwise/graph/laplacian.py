@@ -11,15 +11,29 @@ from scipy import sparse
 from scipy.linalg.blas import dsyrk
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
-from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.namespaces import (
+    Array,
+    add_gram,
+    blocks_of,
+    contiguous,
+    in_turn,
+    is_on_host,
+    like,
+    namespace_of,
+    row_blocks,
+    segment_sums,
+    take_rows,
+    to_host,
+    zeros,
+)
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads
 from rankwise.native.laplacians import anchored_product, centred_rows, group_means, reflect_rows
 
-BLOCK = 32
-"""Columns that are brought into coordinates together."""
+BLOCK, DEVICE_BLOCK = 32, 1024
+"""Columns that are brought into coordinates together, on the host and on a device."""
 
-DEVICE_BLOCK = 1024
-"""The same on a device that has thousands of threads."""
+CENTRED_ON = 1000
+"""Rows whose mean is taken from features on a device, so that products of them keep digits."""
 
 BLOCK_BYTES = 1 << 20
 """Rows are centred and squared in blocks of this size, which stay in a core's cache."""
@@ -36,7 +50,8 @@ class Root(ABC):
     r"""A matrix R of full column rank with :math:`L = R R^\top`, never stored.
 
     Its columns are the *coordinates*: as many as active items minus components, the smallest space
-    in which a dual problem can be solved.
+    in which a dual problem can be solved. It takes arrays of the host; `like` returns the root that
+    takes those of another namespace.
     """
 
     component: IntArray
@@ -47,15 +62,13 @@ class Root(ABC):
         """Number of coordinates."""
         return len(self.component)
 
-    def to_coordinates(self, V: FloatArray) -> FloatArray:
-        """Return ``R.T @ V`` for V of shape (n_items, k)."""
-        out = np.empty((self.rank, V.shape[1]))
-        self.fill_coordinates(V, out)
-        return out
+    @abstractmethod
+    def like(self, array: Array) -> "Root":
+        """Return the same root for arrays of the namespace and device of another array."""
 
     @abstractmethod
-    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
-        """Set ``out = R.T @ V``."""
+    def to_coordinates(self, V: Array) -> Array:
+        """Return ``R.T @ V`` for V of shape (n_items, k)."""
 
     @abstractmethod
     def picker(self, V: FloatArray) -> Picker:
@@ -67,82 +80,43 @@ class Root(ABC):
         """
 
     @abstractmethod
-    def on(self, device: Device) -> "DeviceRoot":
-        """Bring the root to a device."""
-
-    @abstractmethod
-    def to_items(self, C: FloatArray) -> FloatArray:
+    def to_items(self, C: Array) -> Array:
         """Return ``R @ C`` for C of shape (rank, k)."""
 
     @abstractmethod
-    def solve(self, B: FloatArray) -> FloatArray:
+    def solve(self, B: Array) -> Array:
         """Return the C with ``R @ C = B``, for B in the range of the Laplacian."""
 
     @abstractmethod
-    def to_scores(self, P: FloatArray) -> FloatArray:
+    def to_scores(self, P: Array) -> Array:
         """Return scores V of the items with ``R.T @ V = P``; constants per component are free."""
 
-    def reduce(self, K: FloatArray) -> FloatArray:
-        """Return ``R.T @ K @ R`` for a symmetric K, in blocks of columns and then of rows.
-
-        K must own its memory, in which all of it happens.
-        """
-        n_items, rank = len(K), self.rank
+    def coordinates_in_place(self, V: Array) -> Array:
+        """Return ``R.T @ V`` in the memory of V, a block of columns at a time."""
+        blocks = list(blocks_of(V.shape[1], BLOCK if is_on_host(V) else DEVICE_BLOCK))
 
         def reduce_columns(k: int) -> None:
-            block = slice(k * BLOCK, (k + 1) * BLOCK)
-            K[:rank, block] = self.to_coordinates(np.ascontiguousarray(K[:, block]))
+            V[: self.rank, blocks[k]] = self.to_coordinates(contiguous(V[:, blocks[k]]))
+
+        in_turn(reduce_columns, len(blocks), V)
+        return V[: self.rank, :]
+
+    def reduce(self, K: Array) -> Array:
+        """Return ``R.T @ K @ R`` for a symmetric, contiguous K, in the memory of K."""
+        xp, rank = namespace_of(K), self.rank
+        blocks = list(blocks_of(rank, BLOCK if is_on_host(K) else DEVICE_BLOCK))
 
         def reduce_rows(k: int) -> None:
-            block = slice(k * BLOCK, min((k + 1) * BLOCK, rank))
-            K[block, :rank] = self.to_coordinates(np.ascontiguousarray(K[block].T)).T
+            K[blocks[k], :rank] = self.to_coordinates(contiguous(K[blocks[k], :].T)).T
 
-        in_threads(reduce_columns, -(-n_items // BLOCK))
-        in_threads(reduce_rows, -(-rank // BLOCK))
-        flat = K.reshape(-1)
-        for row in range(1, rank):  # close up: a row is never moved to where one still stands
-            flat[row * rank : (row + 1) * rank] = K[row, :rank]
-        K.resize((rank, rank), refcheck=False)
-        return K
-
-
-class DeviceRoot(ABC):
-    """A `Root` on a device; what it takes and returns is there."""
-
-    rank: int
-    """Number of coordinates."""
-    device: Device
-
-    @abstractmethod
-    def coordinates(self, V: DeviceArray) -> DeviceArray:
-        """Return ``R.T @ V`` for V of shape (n_items, k)."""
-
-    @abstractmethod
-    def items(self, C: DeviceArray) -> DeviceArray:
-        """Return ``R @ C`` for C of shape (rank, k)."""
-
-    @abstractmethod
-    def scores(self, P: DeviceArray) -> DeviceArray:
-        """Return scores V of the items with ``R.T @ V = P``, as `Root.to_scores` does."""
-
-    def coordinates_in_place(self, V: DeviceArray) -> DeviceArray:
-        """Return ``R.T @ V`` in the memory of V, a block of columns at a time."""
-        for start in range(0, V.shape[1], DEVICE_BLOCK):
-            block = slice(start, start + DEVICE_BLOCK)
-            V[: self.rank, block] = self.coordinates(V[:, block])
-        return V[: self.rank]
-
-    def reduce(self, K: DeviceArray) -> DeviceArray:
-        """Return ``R.T @ K @ R`` for a symmetric K, in the memory of K."""
-        n_items, rank = len(K), self.rank
-        half = self.device.empty(rank, n_items)
-        for start in range(0, n_items, DEVICE_BLOCK):
-            block = slice(start, start + DEVICE_BLOCK)
-            half[:, block] = self.coordinates(K[:, block])
-        for start in range(0, rank, DEVICE_BLOCK):
-            block = slice(start, min(start + DEVICE_BLOCK, rank))
-            K[:rank, block] = self.coordinates(half[block].T)
-        return K[:rank, :rank]
+        # columns, then rows
+        self.coordinates_in_place(K)
+        in_turn(reduce_rows, len(blocks), K)
+        # close up: rows are never moved to where others still stand
+        flat = xp.reshape(K, (-1,))
+        for some in blocks:
+            flat[some.start * rank : some.stop * rank] = xp.reshape(K[some, :rank], (-1,))
+        return xp.reshape(flat[: rank * rank], (rank, rank))
 
 
 class GraphLaplacian(ABC):
@@ -161,30 +135,12 @@ class GraphLaplacian(ABC):
         """Return the degree of every item."""
 
     @abstractmethod
-    def gram(self, Z: Matrix) -> FloatArray:
-        """Return ``Z.T @ L @ Z`` as a dense matrix."""
+    def gram(self, Z: Matrix) -> Array:
+        """Return ``Z.T @ L @ Z`` as a dense matrix, where Z is."""
 
     @abstractmethod
     def root(self) -> Root:
         """Return a root of this Laplacian."""
-
-    def gram_on(self, Z: DeviceArray, device: Device) -> DeviceArray:
-        """Return ``Z.T @ L @ Z`` for Z on a device, which is overwritten.
-
-        Graphs without groups are applied here.
-        """
-        form = self.clique_form()
-        if form is None:
-            return device.array(self.gram(device.host(Z)))
-        means = device.segment_sums(Z, device.array(form.share), form.group, form.n_groups)
-        device.subtract_rows(Z, means, np.maximum(form.group, 0))
-        scale = form.edge_weight[0]
-        if np.all(form.edge_weight == scale):
-            G = device.gram(Z) * scale
-        else:
-            Z *= device.array(np.sqrt(form.edge_weight))[:, None]
-            G = device.gram(Z)
-        return G if form.between is None else G + form.between.gram_on(means, device)
 
     def clique_form(self) -> "CliqueForm | None":
         """Return the groups of items whose means decide, None where there are no such groups."""
@@ -239,6 +195,11 @@ def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
     """Return ``Z.T @ R`` for R that sums to zero over the items of each anchor."""
     if sparse.issparse(Z):
         return Z.T @ R
+    if not is_on_host(Z):  # taking off an offset changes nothing, but digits are saved
+        xp = namespace_of(Z)
+        shift, there = xp.mean(Z[: min(CENTRED_ON, Z.shape[0]), :], axis=0), like(R, Z)
+        parts = [(Z[some, :] - shift).T @ there[some, :] for some in row_blocks(Z)]
+        return to_host(sum(parts[1:], start=parts[0]))
     product = np.zeros((R.shape[1], Z.shape[1]))
     anchored_product(float_rows(Z), R, anchor, product)
     return np.ascontiguousarray(product.T)
@@ -362,6 +323,9 @@ class CliqueLaplacian(GraphLaplacian):
         """Return the weighted mean of each group, shape (n_groups, k); sparse for sparse V."""
         if sparse.issparse(V):
             return self._collect(self.share) @ V
+        if not is_on_host(V):
+            share, group = like(self.share[:, None], V), np.maximum(self.group, 0)
+            return segment_sums(V, like(group, V), self.n_groups, share)
         return group_means(float_rows(V), self.group, self.weight, self.mass)
 
     def totals(self, V: FloatArray) -> FloatArray:
@@ -391,20 +355,26 @@ class CliqueLaplacian(GraphLaplacian):
         """Return the degree of every item."""
         return self.edge_weight * (1.0 - self.weight / self.mass[self.group])
 
-    def gram(self, Z: Matrix) -> FloatArray:
+    def gram(self, Z: Matrix) -> Array:
         """Return ``Z.T @ L @ Z`` in two passes over Z, or one for one group, without a copy."""
-        return self._gram_sparse(Z) if sparse.issparse(Z) else self._gram_dense(Z)
-
-    def _gram_dense(self, Z: FloatArray) -> FloatArray:
+        if sparse.issparse(Z):
+            return self._gram_sparse(Z)
         if Z.shape[1] == 0:  # BLAS has no empty matrices
-            return np.zeros((0, 0))
-        if self.n_groups == 1:
+            return like(np.zeros((0, 0)), Z)
+        if self.n_groups == 1 and is_on_host(Z):
             return self._gram_of_one_group(Z)
         return self.gram_about(self.means(Z), Z)
 
-    def gram_about(self, means: FloatArray, Z: FloatArray) -> FloatArray:
+    def gram_about(self, means: Array, Z: Array) -> Array:
         """Return ``Z.T @ L @ Z`` for dense Z, given the means of its groups."""
         scale = np.sqrt(self.edge_weight)
+        if not is_on_host(Z):
+            group, there = (like(a, Z) for a in (np.maximum(self.group, 0), scale[:, None]))
+            G = zeros((Z.shape[1], Z.shape[1]), Z)
+            for some in row_blocks(Z):
+                H = (Z[some, :] - take_rows(means, group[some])) * there[some, :]
+                add_gram(G, H)
+            return G
         squares = Squares(Z.shape[1])
         for block in squares.blocks(self.n_items):
             squares.add(Z[block], means, self.group[block], scale[block])
@@ -461,14 +431,27 @@ class CliqueRoot(Root):
     rls-householder).
     """
 
-    n_items: int
     rows: IntArray
     """The items with coordinates, group by group."""
     starts: IntArray
     """Where each group begins among them, and the end."""
-    scale: FloatArray
-    axis: FloatArray
+    row_axis: FloatArray
+    row_scale: FloatArray
     component: IntArray
+    item: Array
+    """The item of each coordinate, the first item of its group, and its group."""
+    leader: Array
+    group: Array
+    axis: Array
+    """e and the root of weight times degree, for each coordinate; columns."""
+    scale: Array
+    share: Array
+    """``1 / (1 + e)`` and the root of weight times degree, for the first item of each group."""
+    lead_scale: Array
+    place: Array
+    """Where each item stands among first items, those of coordinates, and nothing."""
+    unweight: Array
+    """One over weight times degree of each item, 0 for those without coordinates."""
 
     @classmethod
     def of(cls, cliques: CliqueLaplacian) -> Self:
@@ -476,33 +459,61 @@ class CliqueRoot(Root):
         joined = (cliques.degree > 0) & (cliques.size > 1)
         rows = np.flatnonzero(np.append(joined, False)[cliques.group])
         rows = rows[np.argsort(cliques.group[rows], kind="stable")]
-        group = cliques.group[rows]
-        starts = np.append(np.flatnonzero(np.diff(group, prepend=-1)), len(rows))
-        inner = np.delete(np.arange(len(rows)), starts[:-1])
+        number = cliques.group[rows]
+        starts = np.append(np.flatnonzero(np.diff(number, prepend=-1)), len(rows))
+        first = starts[:-1]
+        inner = np.delete(np.arange(len(rows)), first)
+        scale = np.sqrt(cliques.weight[rows] * cliques.degree[number])
+        axis = np.sqrt(cliques.weight[rows] / cliques.mass[number])
+        group = np.repeat(np.arange(len(first)), np.diff(starts) - 1)
+        place = np.full(cliques.n_items, len(rows))
+        place[rows[first]], place[rows[inner]] = (
+            np.arange(len(first)),
+            len(first) + np.arange(len(inner)),
+        )
+        unweight = np.zeros((cliques.n_items, 1))
+        unweight[rows, 0] = 1.0 / scale**2
         return cls(
-            n_items=cliques.n_items,
             rows=rows,
             starts=starts,
-            scale=np.sqrt(cliques.weight[rows] * cliques.degree[group]),
-            axis=np.sqrt(cliques.weight[rows] / cliques.mass[group]),
-            component=cliques.label[group[inner]],
+            row_axis=axis,
+            row_scale=scale,
+            component=cliques.label[number[inner]],
+            item=rows[inner],
+            leader=rows[first][group],
+            group=group,
+            axis=axis[inner, None],
+            scale=scale[inner, None],
+            share=1.0 / (1.0 + axis[first, None]),
+            lead_scale=scale[first, None],
+            place=place,
+            unweight=unweight,
         )
 
-    @cached_property
-    def coordinate_group(self) -> IntArray:
-        """The group of each coordinate."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts) - 1)
+    def like(self, array: Array) -> "CliqueRoot":
+        """Return the same reflections where an array is."""
+        moved = ("item", "leader", "group", "axis", "scale", "share", "lead_scale", "place")
+        there = {name: like(getattr(self, name), array) for name in (*moved, "unweight")}
+        return self if is_on_host(array) else replace(self, **there)
 
-    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
-        """Set ``out = R.T @ V``."""
-        groups = np.arange(len(self.starts) - 1)
-        self._fill(V, groups, self.starts[:-1] - groups, out)
+    def to_coordinates(self, V: Array) -> Array:
+        """Return ``R.T @ V``; the first row of a group is taken off first."""
+        if is_on_host(V):
+            groups = np.arange(len(self.starts) - 1)
+            out = np.empty((self.rank, V.shape[1]))
+            self._fill(V, groups, self.starts[:-1] - groups, out)
+            return out
+        W = take_rows(V, self.item)
+        W -= take_rows(V, self.leader)
+        W *= self.scale
+        W -= self.axis * take_rows(self.share * self._along(W), self.group)
+        return W
 
     def picker(self, V: FloatArray) -> Picker:
         """Reflect the groups that are asked for; each fills rows that follow one another."""
 
         def pick(which: IntArray, out: FloatArray, places: IntArray) -> None:
-            group = self.coordinate_group[which]
+            group = self.group[which]
             begins = np.flatnonzero(np.diff(group, prepend=-1))
             self._fill(V, group[begins], places[begins], out)
 
@@ -514,7 +525,7 @@ class CliqueRoot(Root):
         n_tasks = max(1, min(n_threads(), n_groups, out.size // WORK_PER_THREAD))
         cuts = [n_groups * k // n_tasks for k in range(n_tasks + 1)]
         rows = np.ascontiguousarray(V, dtype=np.float64)
-        arrays = rows, self.rows, self.starts, self.axis, self.scale
+        arrays = rows, self.rows, self.starts, self.row_axis, self.row_scale
 
         def reflect(k: int) -> None:
             part = slice(cuts[k], cuts[k + 1])
@@ -522,35 +533,24 @@ class CliqueRoot(Root):
 
         in_threads(reflect, n_tasks)
 
-    def on(self, device: Device) -> "CliqueDeviceRoot":
-        """Bring the reflections to a device."""
-        return CliqueDeviceRoot.of(self, device)
+    def to_items(self, C: Array) -> Array:
+        """Return ``R @ C``: of the first items, of the others, and zeros."""
+        along = self._along(C)
+        others = self.scale * (C - self.axis * take_rows(self.share * along, self.group))
+        parts = [-self.lead_scale * along, others, zeros((1, C.shape[1]), C)]
+        return take_rows(namespace_of(C).concat(parts), self.place)
 
-    def to_items(self, C: FloatArray) -> FloatArray:
-        """Return ``R @ C``."""
-        out = np.zeros((self.n_items, C.shape[1]))
-        first, lengths = self.starts[:-1], np.diff(self.starts)
-        P = np.zeros((len(self.rows), C.shape[1]))
-        P[np.delete(np.arange(len(self.rows)), first)] = C
-        along = np.add.reduceat(P * self.axis[:, None], first, axis=0) if len(first) else P
-        share = along / (1.0 + self.axis[first])[:, None]
-        P -= self.axis[:, None] * np.repeat(share, lengths, axis=0)
-        P[first] = -along
-        out[self.rows] = self.scale[:, None] * P
-        return out
-
-    def solve(self, B: FloatArray) -> FloatArray:
+    def solve(self, B: Array) -> Array:
         """Return the C with ``R @ C = B``: R is orthogonal up to its weights."""
-        return self.to_coordinates(self._unweight(B))
+        return self.to_coordinates(self.unweight * B)
 
-    def to_scores(self, P: FloatArray) -> FloatArray:
+    def to_scores(self, P: Array) -> Array:
         """Return scores V with ``R.T @ V = P`` and weighted mean 0 in every group."""
-        return self._unweight(self.to_items(P))
+        return self.unweight * self.to_items(P)
 
-    def _unweight(self, B: FloatArray) -> FloatArray:
-        share = np.zeros(self.n_items)
-        share[self.rows] = 1.0 / self.scale**2
-        return share[:, None] * B
+    def _along(self, C: Array) -> Array:
+        """Return the products of e with the coordinates of each group."""
+        return segment_sums(C, self.group, len(self.starts) - 1, self.axis)
 
 
 @final
@@ -618,18 +618,34 @@ class NestedCliqueRoot(Root):
     within: CliqueRoot
     between: Root
     component: IntArray
+    group: Array
+    """The group of each item, the number of groups for items of none."""
+    share: Array
 
     @classmethod
     def of(cls, nested: NestedCliqueLaplacian) -> Self:
         """Build both roots."""
-        within, between = nested.within.root(), nested.between.root()
+        cliques, within, between = nested.within, nested.within.root(), nested.between.root()
         component = np.concatenate([within.component, between.component])
-        return cls(nested.within, within, between, component)
+        group = np.where(cliques.group >= 0, cliques.group, cliques.n_groups)
+        return cls(cliques, within, between, component, group, cliques.share[:, None])
 
-    def fill_coordinates(self, V: FloatArray, out: FloatArray) -> None:
-        """Set ``out = R.T @ V``."""
-        self.within.fill_coordinates(V, out[: self.within.rank])
-        self.between.fill_coordinates(self.cliques.means(V), out[self.within.rank :])
+    def like(self, array: Array) -> "NestedCliqueRoot":
+        """Return both roots where an array is."""
+        if is_on_host(array):
+            return self
+        return replace(
+            self,
+            within=self.within.like(array),
+            between=self.between.like(array),
+            group=like(self.group, array),
+            share=like(self.share, array),
+        )
+
+    def to_coordinates(self, V: Array) -> Array:
+        """Return ``R.T @ V``."""
+        across = self.between.to_coordinates(self.cliques.means(V))
+        return namespace_of(V).concat([self.within.to_coordinates(V), across])
 
     def picker(self, V: FloatArray) -> Picker:
         """Pick within groups and between their means, which are kept."""
@@ -643,141 +659,26 @@ class NestedCliqueRoot(Root):
 
         return pick
 
-    def on(self, device: Device) -> "NestedDeviceRoot":
-        """Bring both roots to a device."""
-        cliques = self.cliques
-        group = np.where(cliques.group >= 0, cliques.group, cliques.n_groups)
-        parts = self.within.on(device), self.between.on(device)
-        return NestedDeviceRoot(
-            *parts, device.array(group), device.array(cliques.share), cliques.n_groups, device
+    def to_items(self, C: Array) -> Array:
+        """Return ``R @ C``."""
+        inside, across = C[: self.within.rank, :], C[self.within.rank :, :]
+        return self.within.to_items(inside) + self.share * self._spread(
+            self.between.to_items(across)
         )
 
-    def to_items(self, C: FloatArray) -> FloatArray:
-        """Return ``R @ C``."""
-        inside, across = C[: self.within.rank], C[self.within.rank :]
-        return self.within.to_items(inside) + self.cliques.spread(self.between.to_items(across))
-
-    def to_scores(self, P: FloatArray) -> FloatArray:
+    def to_scores(self, P: Array) -> Array:
         """Return scores V with ``R.T @ V = P``: deviations within groups plus group means."""
-        inside, across = P[: self.within.rank], P[self.within.rank :]
-        means = self.between.to_scores(across)[self.cliques.group]
-        member = (self.cliques.group >= 0)[:, None]
-        return self.within.to_scores(inside) + np.where(member, means, 0.0)
+        inside, across = P[: self.within.rank, :], P[self.within.rank :, :]
+        return self.within.to_scores(inside) + self._spread(self.between.to_scores(across))
 
-    def solve(self, B: FloatArray) -> FloatArray:
-        """Return the C with ``R @ C = B``: each part on its own."""
-        return np.vstack([self.within.solve(B), self.between.solve(self.cliques.totals(B))])
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class CliqueDeviceRoot(DeviceRoot):
-    """A `CliqueRoot` on a device: per coordinate its item, the first item of its group, its group.
-
-    ``share`` is ``1 / (1 + axis)`` of the first item of each group, ``lead_scale`` its scale.
-    """
-
-    n_items: int
-    item: DeviceArray
-    leader: DeviceArray
-    group: DeviceArray
-    first: DeviceArray
-    axis: DeviceArray
-    scale: DeviceArray
-    share: DeviceArray
-    lead_scale: DeviceArray
-    device: Device
-
-    @classmethod
-    def of(cls, root: CliqueRoot, device: Device) -> Self:
-        """Bring the numbers of a root to a device."""
-        first = root.starts[:-1]
-        inner = np.delete(np.arange(len(root.rows)), first)
-        group, leaders = root.coordinate_group, root.rows[first]
-        item, leader, of_group, lead = (
-            device.array(numbers) for numbers in (root.rows[inner], leaders[group], group, leaders)
-        )
-        axis, scale, share, lead_scale = (
-            device.array(values)[:, None]
-            for values in (
-                *(root.axis[inner], root.scale[inner]),
-                *(1.0 / (1.0 + root.axis[first]), root.scale[first]),
-            )
-        )
-        return cls(
-            root.n_items, item, leader, of_group, lead, axis, scale, share, lead_scale, device
-        )
-
-    @property
-    def rank(self) -> int:  # type: ignore[override]
-        """Number of coordinates."""
-        return len(self.item)
-
-    def coordinates(self, V: DeviceArray) -> DeviceArray:
-        """Return ``R.T @ V``; the first row of a group is taken off first."""
-        W = V[self.item]
-        W -= V[self.leader]
-        W *= self.scale
-        W -= self.axis * (self.share * self._sums(self.axis * W))[self.group]
-        return W
-
-    def items(self, C: DeviceArray) -> DeviceArray:
-        """Return ``R @ C``."""
-        out = self.device.empty(self.n_items, C.shape[1])
-        out[:] = 0.0
-        along = self._sums(self.axis * C)
-        out[self.item] = self.scale * (C - self.axis * (self.share * along)[self.group])
-        out[self.first] = -self.lead_scale * along
-        return out
-
-    def scores(self, P: DeviceArray) -> DeviceArray:
-        """Return scores V with ``R.T @ V = P`` and weighted mean 0 in every group."""
-        out = self.items(P)
-        out[self.item] /= self.scale**2
-        out[self.first] /= self.lead_scale**2
-        return out
-
-    def _sums(self, values: DeviceArray) -> DeviceArray:
-        return self.device.add_at(values, self.group, len(self.first))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class NestedDeviceRoot(DeviceRoot):
-    """A `NestedCliqueRoot` on a device; items of no group have the number ``n_groups``."""
-
-    within: CliqueDeviceRoot
-    between: DeviceRoot
-    group: DeviceArray
-    share: DeviceArray
-    n_groups: int
-    device: Device
-
-    @property
-    def rank(self) -> int:  # type: ignore[override]
-        """Number of coordinates."""
-        return self.within.rank + self.between.rank
-
-    def coordinates(self, V: DeviceArray) -> DeviceArray:
-        """Return ``R.T @ V``."""
-        means = self.device.add_at(V * self.share[:, None], self.group, self.n_groups + 1)
-        parts = [self.within.coordinates(V), self.between.coordinates(means[:-1])]
-        return self.device.concatenate(parts)
-
-    def items(self, C: DeviceArray) -> DeviceArray:
-        """Return ``R @ C``."""
-        inside, across = self._parts(C)
-        spread = self._of_items(self.between.items(across))
-        return self.within.items(inside) + self.share[:, None] * spread
-
-    def scores(self, P: DeviceArray) -> DeviceArray:
-        """Return scores V with ``R.T @ V = P``: deviations within groups plus group means."""
-        inside, across = self._parts(P)
-        return self.within.scores(inside) + self._of_items(self.between.scores(across))
-
-    def _parts(self, C: DeviceArray) -> tuple[DeviceArray, DeviceArray]:
-        return C[: self.within.rank], C[self.within.rank :]
-
-    def _of_items(self, of_groups: DeviceArray) -> DeviceArray:
+    def _spread(self, of_groups: Array) -> Array:
         """Give each item what its group has, 0 to those of none."""
-        return self.device.concatenate([of_groups, of_groups[:1] * 0.0])[self.group]
+        nothing = zeros((1, of_groups.shape[1]), of_groups)
+        return take_rows(namespace_of(of_groups).concat([of_groups, nothing]), self.group)
+
+    def solve(self, B: Array) -> Array:
+        """Return the C with ``R @ C = B``: each part on its own."""
+        n_groups = self.cliques.n_groups
+        totals = segment_sums(B, self.group, n_groups + 1)[:n_groups, :]
+        parts = [self.within.solve(B), self.between.solve(totals)]
+        return namespace_of(B).concat(parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self, TypeAlias, final, get_args
+from typing import Annotated, Any, Literal, Self, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +20,7 @@ from rankwise.core.checks import (
     check_weight,
 )
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.params import REFUSED, Reads
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.laplacian import CliqueLaplacian, GraphLaplacian, NestedCliqueLaplacian
@@ -28,7 +29,19 @@ from rankwise.native.sorting import has_ties, number_keys
 Cost: TypeAlias = Literal["magnitude", "unit", "relative"]
 Ties: TypeAlias = Literal["drop", "keep"]
 StandardWeight: TypeAlias = Literal["items", "pairs", "equal"]
-QueryWeight: TypeAlias = StandardWeight | ArrayLike | Mapping[Hashable, float]
+
+
+def _take_query_weight(value: Any) -> Any:
+    """Accept a name, or weights, which are checked where queries are known."""
+    is_unknown = isinstance(value, str) and value not in get_args(StandardWeight)
+    return REFUSED if is_unknown or value is None else value
+
+
+QueryWeight: TypeAlias = Annotated[
+    StandardWeight | ArrayLike | Mapping[Hashable, float],
+    Reads(_take_query_weight, "weights of queries", get_args(StandardWeight)),
+]
+"""How much queries count: by name, or a weight for each."""
 
 MIN_GAP = 1e-6
 """Score gaps below this share of a query's range count as that in the relative cost."""

@@ -1,7 +1,8 @@
 """Read and write files: svmlight and LETOR, tables, comparisons, scores, models."""
 
 from rankwise.io.choices import read_choices
-from rankwise.io.comparisons import ComparisonColumns, PairData, read_comparisons, read_pairs
+from rankwise.io.comparison_columns import ComparisonColumns
+from rankwise.io.comparisons import PairData, read_comparisons, read_pairs
 from rankwise.io.data import RankingData
 from rankwise.io.frames import from_frame
 from rankwise.io.model_file import read_model, write_model

@@ -1,8 +1,7 @@
 """Read rankings and choices among several items from files, data frames and dictionaries."""
 
-import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, final
@@ -14,19 +13,25 @@ from rankwise.core.checks import is_missing
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.comparisons import (
+from rankwise.io.comparison_columns import (
     COUNT,
     JUDGE,
     WEIGHT,
+    ColumnFinder,
     ComparisonColumns,
+    have_two_items,
+)
+from rankwise.io.comparisons import (
+    AnyColumn,
     cells_of,
     columns_of,
-    have_two_items,
+    located,
     names_of_columns,
     read_comparisons,
     refuse_other_columns,
 )
 from rankwise.io.data import plain_name
+from rankwise.io.tables.reading import if_any
 
 RANKED = ("item", "option", "name", "object", "product", "alternative", "player", "driver", "team")
 RANK = ("rank", "position", "place", "finish")
@@ -62,7 +67,7 @@ def read_answers(
     only = ComparisonColumns(judge=given.judge, count=given.count, weight=given.weight)
     names = [] if isinstance(source, ComparisonTable) else names_of_columns(source)
     if given == only and not have_two_items(names):
-        has_choices = _Choices(dict.fromkeys(names), given).form is not None
+        has_choices = _form(ColumnFinder(names, given, "Rankings")) is not None
         return read_choices(source, columns) if has_choices else read_comparisons(source, columns)
     return read_comparisons(source, columns)
 
@@ -93,145 +98,127 @@ def read_choices(source: Any, columns: ComparisonColumns | None = None) -> Choic
     ChoiceTable(2 choices among 3 items by 1 judges)
     """
     refuse_other_columns(columns)
-    try:
-        return _Choices(columns_of(source), columns or ComparisonColumns()).table()
-    except (DataFileError, InvalidInputError) as error:
-        if isinstance(source, str | os.PathLike):
-            raise DataFileError(f"{os.fspath(source)}: {error}") from None
-        raise
+    given, found = columns or ComparisonColumns(), columns_of(source)
+    with located(source):
+        return _read(found, _find_roles(ColumnFinder(found, given, "Rankings")))
 
 
 @final
-@dataclass(frozen=True, eq=False)
-class _Choices:
-    """Columns that hold rankings or choices, and those named by the caller."""
+@dataclass(frozen=True)
+class _ChoiceRoles:
+    """Which columns hold rankings or choices: a form, its columns, and the context."""
 
-    columns: Mapping[str, Any]
-    given: ComparisonColumns
-
-    def table(self) -> ChoiceTable:
-        """Read the form that the columns have."""
-        readers = {"long": self._long, "wide": self._wide, "sets": self._sets}
-        if self.form is None:
-            raise DataFileError(
-                "Rankings must have columns rank1, rank2 and so on, or person, item and rank; "
-                "choices must have columns item1, item2 and so on, and best: got the columns "
-                f"{list(self.columns)}."
-            )
-        return readers[self.form]()
+    form: str
+    items: list[str]
+    """The item and its rank; or all places of a ranking; or all items offered."""
+    groups: list[str]
+    """The columns that tell rankings in several rows apart."""
+    best: str | None
+    worst: str | None
+    judge: str | None
+    counts: list[str]
 
     @property
-    def form(self) -> str | None:
-        """Which form the columns have, if any."""
-        if self._found(RANKED) and self._found(RANK) and self._groups:
-            return "long"
-        if len(self._numbered(_PLACE)) > 1:
-            return "wide"
-        return "sets" if self._found(BEST) and len(self._numbered(_OFFERED)) > 1 else None
+    def columns(self) -> set[str | None]:
+        """The columns that are read."""
+        return {*self.items, *self.groups, self.best, self.worst, self.judge, *self.counts}
 
-    def _long(self) -> ChoiceTable:
-        """Read a row for every item of a ranking."""
-        item, rank = self._words(self._found(RANKED)), self._numbers(self._found(RANK), "rank")
-        keys = list(zip(*(self._words(name) for name in self._groups), strict=True))
-        of_key: dict[Any, list[int]] = {}
-        for row, key in enumerate(keys):
-            of_key.setdefault(key, []).append(row)
-        for rows in of_key.values():
-            rows.sort(key=rank.__getitem__)
-            same = [b for a, b in pairwise(rows) if rank[a] == rank[b]]
-            if same:
-                raise DataFileError(
-                    f"Ranks of one ranking must differ: row {same[0]} has the rank "
-                    f"{rank[same[0]]:g} of another row. Write such items as ties of two."
-                )
-        first = [rows[0] for rows in of_key.values()]
-        rankings = [[item[row] for row in rows] for rows in of_key.values()]
-        return self._with_context(ChoiceTable.from_rankings, (rankings,), first)
 
-    def _wide(self) -> ChoiceTable:
-        """Read a ranking from every row; it ends where a cell is blank."""
-        cells = list(zip(*(self._words(name) for name in self._numbered(_PLACE)), strict=True))
-        rankings = [[name for name in row if name != ""] for row in cells]
-        return self._with_context(ChoiceTable.from_rankings, (rankings,), range(len(cells)))
+def _form(find: ColumnFinder) -> str | None:
+    """Return which form the columns have, if any."""
+    has_groups = find.given.judge is not None or find.usual(JUDGE) or find.usual(LISTED)
+    if find.usual(RANKED) and find.usual(RANK) and has_groups:
+        return "long"
+    if len(_numbered(find.names, _PLACE)) > 1:
+        return "wide"
+    return "sets" if find.usual(BEST) and len(_numbered(find.names, _OFFERED)) > 1 else None
 
-    def _sets(self) -> ChoiceTable:
-        """Read what was offered, the best of it and, if present, the worst."""
-        cells = list(zip(*(self._words(name) for name in self._numbered(_OFFERED)), strict=True))
-        sets = [[name for name in row if name != ""] for row in cells]
-        best, worst = self._words(self._found(BEST)), self._found(WORST)
-        rows = range(len(sets))
-        if worst is None:
-            return self._with_context(ChoiceTable.from_best, (sets, best), rows)
-        chosen = (sets, best, self._words(worst))
-        return self._with_context(ChoiceTable.from_best_worst, chosen, rows)
 
-    def _with_context(self, build: Any, arguments: Any, rows: Any) -> ChoiceTable:
-        """Build the table with the judge and the weight of some rows."""
-        kept, judge = list(rows), self._judge
-        who = None if judge is None else np.array(self._words(judge), dtype=object)[kept]
-        table: ChoiceTable = build(*arguments, judge=who, weight=self._weight(kept))
-        return table.leaving(tuple(name for name in self.columns if name not in self._used))
+def _find_roles(find: ColumnFinder) -> _ChoiceRoles:
+    """Find the column of each role; refuse columns that hold neither rankings nor choices."""
+    form, items, groups, best, worst = _form(find), [], [], None, None
+    judge = find.role("judge", JUDGE)
+    if form is None:
+        raise DataFileError(
+            "Rankings must have columns rank1, rank2 and so on, or person, item and rank; choices "
+            "must have columns item1, item2 and so on, and best: got the columns "
+            f"{list(find.names)}."
+        )
+    if form == "long":
+        items = if_any(find.usual(RANKED)) + if_any(find.usual(RANK))
+        groups = if_any(judge) + if_any(find.usual(LISTED))
+    elif form == "wide":
+        items = _numbered(find.names, _PLACE)
+    else:
+        items = _numbered(find.names, _OFFERED)
+        best, worst = find.usual(BEST), find.usual(WORST)
+    counts = if_any(find.role("count", COUNT)) + if_any(find.role("weight", WEIGHT))
+    return _ChoiceRoles(form, items, groups, best, worst, judge, counts)
 
-    @property
-    def _used(self) -> set[str | None]:
-        by_form: dict[str | None, list[str | None]] = {
-            "long": [self._found(RANKED), self._found(RANK), *self._groups],
-            "wide": [*self._numbered(_PLACE)],
-            "sets": [self._found(BEST), self._found(WORST), *self._numbered(_OFFERED)],
-        }
-        names = by_form[self.form]
-        return {*names, self._judge, self._found(COUNT), self._found(WEIGHT)}
 
-    def _weight(self, rows: list[int]) -> FloatArray | None:
-        """Return the product of count and weight of some rows."""
-        named = [(self.given.count, COUNT), (self.given.weight, WEIGHT)]
-        found = [self._required(name) if name else self._found(usual) for name, usual in named]
-        parts = [self._numbers(name, "count")[rows] for name in found if name is not None]
-        return np.prod(parts, axis=0) if parts else None
+def _numbered(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
+    """Return the columns of a pattern by their numbers or letters; none if any is missing."""
+    found = {}
+    for name in names:
+        match = pattern.fullmatch(plain_name(name))
+        if match is not None:
+            mark = match[1]
+            found[int(mark) if mark.isdigit() else ord(mark) - ord("a") + 1] = name
+    whole = sorted(found) == list(range(1, len(found) + 1))
+    return [found[number] for number in sorted(found)] if whole else []
 
-    @property
-    def _judge(self) -> str | None:
-        return self._required(self.given.judge) if self.given.judge else self._found(JUDGE)
 
-    @property
-    def _groups(self) -> list[str]:
-        """The columns that tell rankings in several rows apart."""
-        return [name for name in (self._judge, self._found(LISTED)) if name is not None]
+def _read(columns: Mapping[str, AnyColumn], roles: _ChoiceRoles) -> ChoiceTable:
+    """Read rankings or choices, with the judge and the weight of each."""
 
-    def _found(self, usual: tuple[str, ...]) -> str | None:
-        """Return the first column with one of these names, in any spelling."""
-        spelt = {plain_name(name): name for name in self.columns}
-        return next((spelt[key] for name in usual if (key := plain_name(name)) in spelt), None)
-
-    def _required(self, name: str) -> str:
-        found = name if name in self.columns else self._found((name,))
-        if found is None:
-            raise DataFileError(
-                f"Rankings must have a column {name!r}: got the columns {list(self.columns)}."
-            )
-        return found
-
-    def _numbered(self, pattern: re.Pattern[str]) -> list[str]:
-        """Return the columns of a pattern by their numbers or letters; none if any is missing."""
-        found = {}
-        for name in self.columns:
-            match = pattern.fullmatch(plain_name(name))
-            if match is not None:
-                mark = match[1]
-                found[int(mark) if mark.isdigit() else ord(mark) - ord("a") + 1] = name
-        whole = sorted(found) == list(range(1, len(found) + 1))
-        return [found[number] for number in sorted(found)] if whole else []
-
-    def _words(self, name: str | None) -> list[Any]:
+    def words(name: str) -> list[Any]:
         """Return the cells of a column, "" where there is nothing."""
-        assert name is not None
-        return ["" if is_missing(one) else one for one in cells_of(self.columns[name]).tolist()]
+        return ["" if is_missing(one) else one for one in cells_of(columns[name]).tolist()]
 
-    def _numbers(self, name: str | None, role: str) -> FloatArray:
-        words = self._words(name)
-        try:
-            return np.array(words, dtype=np.float64)
-        except ValueError as error:
+    # a ranking from several rows, or a ranking or the items offered from every row
+    if roles.form == "long":
+        keys = zip(*map(words, roles.groups), strict=True)
+        item, rank = words(roles.items[0]), _numbers(words(roles.items[1]), "rank")
+        listed = _rows_by_rank(keys, rank)
+        rows, lists = [one[0] for one in listed], [[item[row] for row in one] for one in listed]
+    else:
+        offered = zip(*map(words, roles.items), strict=True)
+        lists = [[name for name in row if name != ""] for row in offered]
+        rows = list(range(len(lists)))
+    # who ranked or chose, and how much it counts
+    judge = None if roles.judge is None else np.array(words(roles.judge), dtype=object)[rows]
+    parts = [_numbers(words(name), "count")[rows] for name in roles.counts]
+    context: dict[str, Any] = {"judge": judge, "weight": np.prod(parts, axis=0) if parts else None}
+    if roles.best is None:
+        table = ChoiceTable.from_rankings(lists, **context)
+    elif roles.worst is None:
+        table = ChoiceTable.from_best(lists, words(roles.best), **context)
+    else:
+        chosen = words(roles.best), words(roles.worst)
+        table = ChoiceTable.from_best_worst(lists, *chosen, **context)
+    return table.leaving(tuple(name for name in columns if name not in roles.columns))
+
+
+def _rows_by_rank(keys: Iterable[Any], rank: FloatArray) -> list[list[int]]:
+    """Return the rows of each ranking in the order of their ranks, which must differ."""
+    of_key: dict[Any, list[int]] = {}
+    for row, key in enumerate(keys):
+        of_key.setdefault(key, []).append(row)
+    for rows in of_key.values():
+        rows.sort(key=rank.__getitem__)
+        same = [b for a, b in pairwise(rows) if rank[a] == rank[b]]
+        if same:
             raise DataFileError(
-                f"The column for `{role}` must hold a number in every row: {error}."
-            ) from error
+                f"Ranks of one ranking must differ: row {same[0]} has the rank "
+                f"{rank[same[0]]:g} of another row. Write such items as ties of two."
+            )
+    return list(of_key.values())
+
+
+def _numbers(words: list[Any], role: str) -> FloatArray:
+    try:
+        return np.array(words, dtype=np.float64)
+    except ValueError as error:
+        raise DataFileError(
+            f"The column for `{role}` must hold a number in every row: {error}."
+        ) from error

@@ -3,10 +3,11 @@
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 from rankwise.core.checks import entries_of, hint
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Reads
 from rankwise.measures import binary, graded, pairwise
 from rankwise.measures.value import Measure, in_quotes, one_of
 
@@ -97,6 +98,10 @@ def parse_measure(text: str | Measure, preset: str | None = None) -> Measure:
         return text
     measure, given = _read(text)
     return measure(**_preset(measure, preset) | given)
+
+
+MeasureLike: TypeAlias = Annotated[Measure | str, Reads(parse_measure, "a measure", _NAMES)]
+"""A measure by value or in text."""
 
 
 def parse_measures(measures: str | Measure | Iterable[str | Measure]) -> tuple[Measure, ...]:

@@ -20,15 +20,13 @@ def pack_rows(
     out_indices: NDArray[Any],
 ) -> None: ...
 def copy_rows(
-    data: NDArray[Any],
-    indices: NDArray[Any],
+    entries: NDArray[Any],
     indptr: IntArray,
     items: IntArray,
     starts: IntArray,
     first: int,
     last: int,
     out: NDArray[Any],
-    out_indices: NDArray[Any],
 ) -> None: ...
 def dense_products(X: FloatArray, w: FloatArray, out: FloatArray) -> None: ...
 def row_products(

@@ -8,23 +8,16 @@ the one before. One kernel is for a few dense rows.
 
 import numpy as np
 
-from libc.stdint cimport int32_t as i32, int64_t as i64, uint16_t as u16
+from libc.stdint cimport int32_t as i32, int64_t as i64, uint8_t as u8, uint16_t as u16
+from libc.string cimport memcpy
 
 ctypedef fused Value:
-    float
-    double
-
-ctypedef fused Packed:
     float
     double
 
 ctypedef fused Index:
     u16
     i32
-
-ctypedef fused Given:  # columns as SciPy numbers them
-    i32
-    i64
 
 
 cdef inline double dot(const Value *data, const Index *indices, Py_ssize_t k, Py_ssize_t end,
@@ -54,7 +47,7 @@ cdef inline void add(const Value *data, const Index *indices, Py_ssize_t begin, 
 # --- the order of columns -----------------------------------------------------------------------
 
 
-def count_columns(const Given[::1] indices, Py_ssize_t first, Py_ssize_t last, double[::1] out):
+def count_columns(const i32[::1] indices, Py_ssize_t first, Py_ssize_t last, double[::1] out):
     """Add to ``out`` how often each column comes among the entries first to last."""
     cdef Py_ssize_t k
     with nogil:
@@ -62,7 +55,7 @@ def count_columns(const Given[::1] indices, Py_ssize_t first, Py_ssize_t last, d
             out[indices[k]] += 1.0
 
 
-def renumber_columns(const Given[::1] indices, const u16[::1] number, Py_ssize_t first,
+def renumber_columns(const i32[::1] indices, const u16[::1] number, Py_ssize_t first,
                      Py_ssize_t last, u16[::1] out):
     """Put the new number of the column of each of the entries first to last into ``out``."""
     cdef Py_ssize_t k
@@ -71,16 +64,16 @@ def renumber_columns(const Given[::1] indices, const u16[::1] number, Py_ssize_t
             out[k] = number[indices[k]]
 
 
-def pack_rows(const Value[::1] data, const Given[::1] indices, const i64[::1] indptr,
+def pack_rows(const double[::1] data, const i32[::1] indices, const i64[::1] indptr,
               const u16[::1] number, Py_ssize_t n_near, Py_ssize_t first, Py_ssize_t last,
-              Packed[::1] out, u16[::1] out_indices):
-    """Copy the rows first to last under new column numbers, in each row those below n_near first.
+              float[::1] out, u16[::1] out_indices):
+    """Round the rows first to last under new column numbers, in each row those below n_near first.
 
     Every entry is written to both ends, of which one moves on: no branch has to be guessed.
     """
     cdef Py_ssize_t longest = longest_row(indptr, first, last), i, k, near, n_far, is_near
     cdef u16[::1] far_columns = np.empty(longest, dtype=np.uint16)
-    cdef Packed[::1] far_values = np.empty(longest, dtype=np.asarray(out).dtype)
+    cdef float[::1] far_values = np.empty(longest, dtype=np.float32)
     cdef u16 column
     with nogil:
         for i in range(first, last):
@@ -88,7 +81,7 @@ def pack_rows(const Value[::1] data, const Given[::1] indices, const i64[::1] in
             n_far = 0
             for k in range(indptr[i], indptr[i + 1]):
                 column = number[indices[k]]
-                out[near] = far_values[n_far] = <Packed>data[k]
+                out[near] = far_values[n_far] = <float>data[k]
                 out_indices[near] = far_columns[n_far] = column
                 is_near = column < n_near
                 near += is_near
@@ -108,18 +101,19 @@ cdef Py_ssize_t longest_row(const i64[::1] indptr, Py_ssize_t first,
     return longest
 
 
-def copy_rows(const Value[::1] data, const Index[::1] indices, const i64[::1] indptr,
-              const i64[::1] items, const i64[::1] starts, Py_ssize_t first, Py_ssize_t last,
-              Value[::1] out, Index[::1] out_indices):
-    """Copy the rows ``items[first:last]`` to where ``starts`` says that they begin."""
-    cdef Py_ssize_t i, k, begin, to
+def copy_rows(const u8[:, ::1] entries, const i64[::1] indptr, const i64[::1] items,
+              const i64[::1] starts, Py_ssize_t first, Py_ssize_t last, u8[:, ::1] out):
+    """Copy the rows ``items[first:last]`` to where ``starts`` says that they begin.
+
+    Entries of any type are given by their bytes, (n_entries, n_bytes).
+    """
+    cdef Py_ssize_t i, n_entries
     with nogil:
         for i in range(first, last):
-            begin = indptr[items[i]]
-            to = starts[i]
-            for k in range(starts[i + 1] - to):
-                out[to + k] = data[begin + k]
-                out_indices[to + k] = indices[begin + k]
+            n_entries = starts[i + 1] - starts[i]
+            if n_entries:
+                memcpy(&out[starts[i], 0], &entries[indptr[items[i]], 0],
+                       n_entries * entries.shape[1])
 
 
 # --- products -----------------------------------------------------------------------------------

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
 from importlib import import_module
 from os import PathLike
 from typing import Any, ClassVar, Self, final, overload
@@ -24,7 +22,6 @@ from rankwise.core.arrays import (
     Matrix,
     as_columns,
     column_ranges,
-    dense_rows,
     sum_by,
 )
 from rankwise.core.checks import (
@@ -38,7 +35,7 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_device, takes_tensors
+from rankwise.core.devices import as_given, on_host, where_given
 from rankwise.core.errors import (
     FeatureScaleWarning,
     InvalidInputError,
@@ -46,11 +43,13 @@ from rankwise.core.errors import (
     SeenQueriesWarning,
     warn_caller,
 )
+from rankwise.core.namespaces import like, to_host
 from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
 from rankwise.features.function_space import FeatureMap
-from rankwise.io.frames import LEARNING, PAIRS, reads_columns
+from rankwise.io.frames import known_features, read_columns
 from rankwise.io.rankings import RankedItems
 from rankwise.measures.pairwise import Concordance
+from rankwise.rankers.reading import names_of_items, read_comparisons_of, read_rows
 from rankwise.rankers.storage import save
 
 
@@ -76,46 +75,6 @@ def _public(name: str) -> Any:
 
 WIDEST_RATIO = 1e3
 """A warning is given if the ranges of features differ by more than this factor."""
-
-METHODS_OF_TABLES = (*LEARNING, "predict", "rank", "score")
-"""Methods that take tables of any kind wherever a ranker defines them."""
-
-
-def takes_tables(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method take tables of any kind: arrays as they are, all else as `reads_columns` does.
-
-    Where it learns, the parameters that are switched on or off are checked first.
-    """
-    read_first = reads_columns(method)
-    learns = method.__name__ in LEARNING
-
-    @wraps(method)
-    def with_tables(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if learns:
-            _check_flags(self)
-        call = method if _are_arrays(args, kwargs) else read_first
-        return call(self, *args, **kwargs)
-
-    return with_tables
-
-
-def _are_arrays(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Tell whether arguments are arrays, counts or left out; arrays of pairs may hold names."""
-    if kwargs and any(kwargs.get(name) is not None for name in PAIRS):
-        return False
-    for value in (*args, *kwargs.values()) if kwargs else args:
-        if isinstance(value, np.ndarray) or value is None or type(value) is int:
-            continue
-        if not sparse.issparse(value):
-            return False
-    return True
-
-
-def _check_flags(ranker: Ranker) -> None:
-    """Refuse arrays for the parameters that are switched on or off, before anything asks them."""
-    for name, parameter in inspect.signature(type(ranker).__init__).parameters.items():
-        if isinstance(parameter.default, bool):
-            check_flag(name, getattr(ranker, name, None))
 
 
 class Ranker(BaseEstimator, ABC):
@@ -145,12 +104,6 @@ class Ranker(BaseEstimator, ABC):
 
     table_columns_: dict[str, list[str]]
     """The columns of scores, queries, items and categories, where the command line learned them."""
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        for name in METHODS_OF_TABLES:
-            if name in vars(cls) and not getattr(vars(cls)[name], "__isabstractmethod__", False):
-                setattr(cls, name, takes_tables(vars(cls)[name]))
-        super().__init_subclass__(**kwargs)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -185,7 +138,6 @@ class Ranker(BaseEstimator, ABC):
         items: ArrayLike | None = None,
     ) -> Any: ...
 
-    @takes_tables
     def rank(
         self,
         X: Any,
@@ -216,7 +168,11 @@ class Ranker(BaseEstimator, ABC):
             Row numbers. Queries are in order of first appearance, items of equal score in the order
             of the rows.
         """
-        return self._in_order(self.predict(X, qid=qid), qid, k, as_frame=as_frame, items=items)
+        if as_frame is True and items is None:
+            items = names_of_items(self, X, qid)
+        qid, items = map(on_host, read_columns(X, qid=qid, items=items))
+        scores = on_host(self.predict(X, qid=qid))
+        return as_given(self._in_order(scores, qid, k, as_frame=as_frame, items=items), X)
 
     def _in_order(
         self,
@@ -249,7 +205,6 @@ class Ranker(BaseEstimator, ABC):
         place = np.arange(len(order)) - queries.starts[queries.index[order]]
         return order if k is None else order[place < k]
 
-    @takes_tables
     def score(
         self,
         X: Any,
@@ -286,6 +241,10 @@ class Ranker(BaseEstimator, ABC):
         With comparisons `qid` may be omitted; the share over all comparisons is then returned.
         """
         check_is_fitted(self)
+        X, pairs, pair_weight = read_comparisons_of(X, pairs, pair_weight, (y, qid, sample_weight))
+        y, qid, sample_weight = map(
+            on_host, read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
+        )
         if y is None:
             return self._score_pairs(X, qid, pairs, pair_weight)
         if qid is None and self.fitted_with_qid_:
@@ -294,7 +253,7 @@ class Ranker(BaseEstimator, ABC):
                 "comparable only within a query. Pass qid=..., and in cross-validation enable "
                 "metadata routing: sklearn.set_config(enable_metadata_routing=True)."
             )
-        scores = self.predict(X, qid=qid)
+        scores = on_host(self.predict(X, qid=qid))
         truth = check_scores(y)
         check_length("y", truth, len(scores))
         if truth.shape != scores.shape:
@@ -314,7 +273,7 @@ class Ranker(BaseEstimator, ABC):
             raise InvalidInputError(
                 "`score` must be given scores `y`, or comparisons `pairs`: got neither."
             )
-        scores = self.predict(X, qid=qid)
+        scores = on_host(self.predict(X, qid=qid))
         data = TrainingData.of(len(scores), qid=qid, pairs=pairs, pair_weight=weight)
         (winner, loser), weights = data.comparisons[0].T, data.comparisons[2]
         right = 0.5 + 0.5 * np.sign(scores[winner] - scores[loser])
@@ -340,7 +299,6 @@ class Ranker(BaseEstimator, ABC):
             return 0
         return int(remembered.torn(QueryFingerprints.of(queries, as_columns(scores)[:, 0])))
 
-    @takes_tables
     def explain(
         self, X: Any, qid: ArrayLike | None = None, a: int = 0, b: int | None = None, **options: Any
     ) -> Any:
@@ -357,9 +315,10 @@ class Ranker(BaseEstimator, ABC):
         **options
             As in `rankwise.explain`.
         """
-        return _public("explain")(self, X, qid, a, b, **options)
+        (qid,) = read_columns(X, qid=qid)
+        X = known_features(X, vars(self).get("feature_names_in_"))
+        return _public("explain")(self, on_host(X), on_host(qid), a, b, **options)
 
-    @takes_tables
     def report(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, **options: Any) -> Any:
         """Make a page about this ranker, judged on the given items; see `make_report`.
 
@@ -374,7 +333,9 @@ class Ranker(BaseEstimator, ABC):
         **options
             As in `make_report`.
         """
-        return _public("make_report")(self, X, y, qid, **options)
+        y, qid = read_columns(X, y=y, qid=qid)
+        X = known_features(X, vars(self).get("feature_names_in_"))
+        return _public("make_report")(self, on_host(X), on_host(y), on_host(qid), **options)
 
     def export(self, path: str | PathLike[str], format: str | None = None, **options: Any) -> Any:
         """Write this ranker for another engine, checked against `predict`; see `export_ranker`.
@@ -425,18 +386,19 @@ class PointRanker(Ranker, ABC):
             check_is_fitted(self)
         scores = self._scores_of_few(X)
         if scores is None:
+            rows = where_given(read_rows(self, X), X)
             with np.errstate(over="ignore", invalid="ignore"):
-                scores = self._scores(self._check_rows(X, reset=False))
+                scores = self._scores(rows)
         if not (math.isfinite(np.vdot(scores, scores)) or np.isfinite(scores).all()):
             raise NumericalError(
                 "The scores of these rows exceed the range of double precision. Scale the rows "
                 "like the training rows."
             )
-        return scores
+        return as_given(scores, X)
 
     def _scores_of_few(self, X: Any) -> FloatArray | None:
         """Return the scores of a few plain rows, for which all else would take longest."""
-        if as_device(None) is not None or not are_plain_rows(X, self):
+        if not are_plain_rows(X, self):
             return None
         return self.predictor_.product_of_few(X, self._weights)
 
@@ -518,7 +480,7 @@ class PointRanker(Ranker, ABC):
         return self.dual_coef_ if self.predictor_.is_dual else self.coef_.T
 
     def _scores(self, X: Matrix) -> FloatArray:
-        return product_where_given(self.predictor_, X, self._weights)
+        return to_host(self.predictor_.product(X, like(self._weights, X)))
 
     def _at(self, parameter: str, value: float) -> Self:
         """Return an unfitted copy with another value of a parameter that knows the features."""
@@ -527,15 +489,6 @@ class PointRanker(Ranker, ABC):
             if name in vars(self):
                 setattr(other, name, vars(self)[name])
         return other
-
-
-def product_where_given(predictor: FeatureMap, X: Matrix, weights: FloatArray) -> FloatArray:
-    """Return the scores of rows, computed on the device of the given tensors."""
-    device = as_device(None)
-    if device is None:
-        return predictor.product(X, weights)
-    rows = device.array(dense_rows(X))
-    return device.host(predictor.product(rows, device.array(weights)))
 
 
 def _warn_of_scales(spans: FloatArray) -> None:
@@ -594,7 +547,6 @@ class RankerPath(Sequence[PointRanker]):
     def __len__(self) -> int:
         return len(self.rankers)
 
-    @takes_tensors
     def predict(self, X: Any) -> FloatArray:
         """Return the scores of every row under every ranker; kernels are evaluated once.
 
@@ -603,11 +555,11 @@ class RankerPath(Sequence[PointRanker]):
         scores : (n_values, n_items) or (n_values, n_items, n_outputs)
         """
         first = self.rankers[0]
-        X = first._check_rows(X, reset=False)
-        weights = [as_columns(ranker._weights) for ranker in self.rankers]
-        scores = product_where_given(first.predictor_, X, np.concatenate(weights, axis=1))
-        stacked = scores.reshape(X.shape[0], len(self), -1).transpose(1, 0, 2)
-        return stacked[:, :, 0] if first._weights.ndim == 1 else stacked
+        rows = where_given(read_rows(first, X), X)
+        weights = np.concatenate([as_columns(ranker._weights) for ranker in self.rankers], axis=1)
+        scores = to_host(first.predictor_.product(rows, like(weights, rows)))
+        stacked = scores.reshape(rows.shape[0], len(self), -1).transpose(1, 0, 2)
+        return as_given(stacked[:, :, 0] if first._weights.ndim == 1 else stacked, X)
 
     def __repr__(self) -> str:
         return f"RankerPath({len(self)} rankers, {self.parameter}={self.grid.tolist()})"

@@ -11,13 +11,16 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.devices import on_host
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, Identity
 from rankwise.features.kernels import Kernel, Linear, Precomputed
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
+from rankwise.io.frames import read_columns
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import PointRanker
+from rankwise.rankers.reading import read_comparisons_of, read_rows
 from rankwise.selection.holdouts import (
     EdgesHeldOut,
     Folds,
@@ -94,18 +97,22 @@ class ClosedFormCV(ClosedFormRanker, ABC):
 
     def _validation(
         self,
-        X: Matrix,
+        rows: Matrix,
         data: TrainingData,
+        X: Any,
         X_val: Any,
         y_val: ArrayLike | None,
         qid_val: ArrayLike | None,
         pairs_val: ArrayLike | None,
         pair_weight_val: ArrayLike | None,
+        named: tuple[Any, ...],
     ) -> "Validation | None":
         """Return the validation data given to `fit`, if any.
 
-        Comparisons are of rows of ``X_val`` or, without it, of the training rows X.
+        Comparisons are of rows of ``X_val`` or, without it, of the training rows X, which ``rows``
+        were read from; ``named`` are the scores and the queries of these as they were given.
         """
+        y_val, qid_val = map(on_host, read_columns(X_val, "X_val", y_val=y_val, qid_val=qid_val))
         if pairs_val is None:
             return self._scored_validation(data, X_val, y_val, qid_val, pair_weight_val)
         if y_val is not None:
@@ -113,10 +120,13 @@ class ClosedFormCV(ClosedFormRanker, ABC):
                 "Validation data must have scores `y_val` or comparisons `pairs_val`: got both. "
                 "Leave one out."
             )
-        rows: Matrix = X
+        given = X if X_val is None else X_val
+        X_val_rows, pairs_val, pair_weight_val = read_comparisons_of(
+            given, pairs_val, pair_weight_val, named, "_val"
+        )
         qid: Any = qid_val
         if X_val is not None:
-            rows = self._check_rows(X_val, reset=False)
+            rows = read_rows(self, X_val_rows)
         elif data.has_qid and qid_val is None:
             qid = data.queries
         n_rows = rows.shape[0]
@@ -135,7 +145,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         refuse_partial_validation(X_val, y_val, qid_val)
         if X_val is None:
             return None
-        rows = self._check_rows(X_val, reset=False)
+        rows = read_rows(self, X_val)
         checked = ValidationData.of(rows, y_val, qid_val, has_qid=data.has_qid)
         n_outputs = as_columns(data.scores).shape[1] if data.is_scored else 1
         if as_columns(checked.y).shape[1] != n_outputs:

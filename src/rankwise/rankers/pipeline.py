@@ -12,9 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import refuse_overflow
+from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import TrainingData
+from rankwise.io.frames import read_columns
 from rankwise.rankers.base import Ranker
+from rankwise.rankers.reading import read_rows, read_training
 
 
 @final
@@ -84,15 +87,15 @@ class RankerPipeline(Ranker):
             raise InvalidInputError(
                 f"`steps` must end in a ranker: got {self.steps!r}. Put transformers before it."
             )
-        X = self._check_rows(X, reset=True)
-        data = TrainingData.of(np.shape(X)[0], y, qid, sample_weight)
+        X, data = read_training(self, X, y, qid, sample_weight)
+        qid = data.queries.spread(data.queries.ids) if data.has_qid else None
         self.steps_ = [clone(step) for step in self.steps]
         self.needs_qid_ = False
         for step in self.steps_[:-1]:
             options = {"qid": qid} if _asks(step, "fit") else {}
             self.needs_qid_ |= _asks(step, "transform") and data.has_qid
             X = step.fit_transform(X, data.y, **options)
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        weights = {} if data.sample_weight is None else {"sample_weight": data.sample_weight}
         self.steps_[-1].fit(X, data.y, qid=qid, **weights)
         self._remember(data)
         return self
@@ -118,7 +121,8 @@ class RankerPipeline(Ranker):
                 "got none. For rows of a single query, give the same id for all. scikit-learn's "
                 "cross_val_predict passes none on: predict fold by fold, with QueryKFold."
             )
-        return self._through(self._check_rows(X, reset=False), qid)
+        (qid,) = read_columns(X, qid=qid)
+        return as_given(self._through(read_rows(self, X), on_host(qid)), X)
 
     def _check_rows(self, X: Any, *, reset: bool) -> Any:
         """Check only the shape and the names; the first step checks the values."""

@@ -9,7 +9,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import (
     check_count,
     check_length,
@@ -113,6 +113,20 @@ class Folds:
         """The items that are held out, fold by fold, and where each fold begins."""
         order, starts = self.order(self.fold)
         return order[: starts[-1]], starts
+
+    def spread(self, values: FloatArray) -> FloatArray:
+        """Bring values of `items`, on the second axis, to the order of all; NaN for the others."""
+        rows, _ = self.items
+        if np.array_equal(rows, np.arange(len(self.fold))):
+            return values
+        out = np.full((values.shape[0], len(self.fold), values.shape[2]), np.nan)
+        out[:, rows] = values
+        return out
+
+    def only(self, chosen: BoolArray) -> Self:
+        """Return some of the folds, numbered anew; the items of the others are never left out."""
+        number = np.where(chosen, np.cumsum(chosen) - 1, -1)
+        return type(self)(np.append(number, -1)[self.fold], int(np.count_nonzero(chosen)))
 
 
 def _check_rows(rows: IntArray, fold: IntArray, number: int) -> None:

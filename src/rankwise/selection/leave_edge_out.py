@@ -15,7 +15,7 @@ from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, 
 from rankwise.selection.complete_pairs import EPS, TINY
 from rankwise.selection.holdouts import EdgesHeldOut
 from rankwise.selection.ties import zero_ties
-from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, Spectrum
+from rankwise.solve.normal_equations import Spectrum, System
 
 BLOCK_PAIRS = 4096
 """Comparisons that are projected together."""
@@ -127,7 +127,7 @@ class _Projected:
 def _projected_here(space: FunctionSpace, graph: PreferenceGraph) -> _Projected:
     if space.is_explicit:
         Z = space.features()
-        primal = Primal.of(graph, Z)
+        primal = System.primal(graph, Z)
         spectrum = primal.spectrum()
 
         def differences(first: IntArray, second: IntArray) -> FloatArray:
@@ -135,9 +135,10 @@ def _projected_here(space: FunctionSpace, graph: PreferenceGraph) -> _Projected:
 
         rhs = spectrum.vectors.T @ primal.rhs
         return _Projected(spectrum, rhs, differences, in_coordinates=False)
-    dual = Dual.of(graph, space.kernel_matrix(), trusted=space.kernel_is_trusted)
+    dual = System.dual(graph, space.kernel_matrix(), trusted=space.kernel_is_trusted)
     spectrum = dual.spectrum()
-    S, rhs = dual.root.to_scores(spectrum.vectors), spectrum.vectors.T @ dual.rhs
+    root = graph.laplacian.root()
+    S, rhs = root.to_scores(spectrum.vectors), spectrum.vectors.T @ dual.rhs
     return _Projected(spectrum, rhs, lambda i, j: S[i] - S[j], in_coordinates=True)
 
 
@@ -145,19 +146,19 @@ def _projected_on(space: FunctionSpace, graph: PreferenceGraph, device: Device) 
     if space.is_explicit:
         Z = device.array(dense_rows(space.features()))
         Z = Z - Z.mean(0)  # differences do not see it, but digits are saved
-        system = DeviceSystem.primal(graph, Z.clone(), None, device)
+        system = System.primal(graph, Z)
     else:
         K = space.kernel_matrix(device=device)
-        system = DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+        system = System.dual(graph, K, trusted=space.kernel_is_trusted)
         del K
-    values, vectors = system.eigenpairs()
-    S = Z @ vectors if system.root is None else system.root.on(device).scores(vectors)
+    spectrum = system.spectrum()
+    vectors = spectrum.vectors
+    S = Z @ vectors if system.root is None else system.root.like(vectors).to_scores(vectors)
 
     def differences(first: IntArray, second: IntArray) -> DeviceArray:
         return take_rows(S, first) - take_rows(S, second)
 
-    rhs = device.host(vectors.T @ device.array(system.rhs))
-    spectrum = Spectrum(values, vectors, system.size)
+    rhs = spectrum.projected(system.rhs)
     return _Projected(spectrum, rhs, differences, system.root is not None, device)
 
 

@@ -1,92 +1,64 @@
-"""Scores of held-out queries for every alpha without refitting, for explicit features."""
+"""Scores of held-out queries for every alpha: [PTA09] (33), for kernels and explicit features."""
 
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
-from itertools import pairwise
+from functools import partial
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
-from scipy.linalg.blas import dgemm
+from scipy.linalg.lapack import dpotrf, dpotrs
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns, dense_rows
-from rankwise.core.devices import Device, DeviceArray
-from rankwise.core.errors import InvalidInputError
-from rankwise.core.namespaces import solve_definite, take_rows
-from rankwise.core.threads import in_threads, n_threads, run_parts, serial_blas
+from rankwise.core.arrays import FloatArray, IntArray, dense_rows
+from rankwise.core.devices import Device, memory_of
+from rankwise.core.namespaces import (
+    Array,
+    add_to_diagonal,
+    cholesky_in_place,
+    copy_of,
+    gram,
+    in_turn,
+    invert_triangle,
+    is_on_host,
+    like,
+    namespace_of,
+    row_blocks,
+    solve_definite,
+    take_rows,
+    to_host,
+)
+from rankwise.core.threads import serial_blas
 from rankwise.features.function_space import FunctionSpace
-from rankwise.graph.laplacian import Picker, Root
+from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.native.holdouts import refit_without_each
-from rankwise.selection.holdouts import Folds, HeldOut, by_alpha, error_of_pivots
-from rankwise.selection.leave_query_out_dual import (
-    DEVICE_ENTRIES,
-    blocks_of_weights,
-    leave_folds_out_of_dual,
-    solve_in_blocks,
-)
-from rankwise.solve.normal_equations import (
-    Primal,
-    Spectrum,
-    Tridiagonal,
-    solve_once,
-)
+from rankwise.native.holdouts import solve_each
+from rankwise.selection.holdouts import Folds, HeldOut, error_of_pivots
+from rankwise.selection.refits import Elsewhere, FoldedFeatures, fold_of_components, refit_folds
+from rankwise.selection.systems import there
+from rankwise.solve.normal_equations import Spectrum, System
 
 Form: TypeAlias = Literal["auto", "refit", "update"]
 
-STORED = 1 << 23
-"""Entries of the features in coordinates that are kept: 64 MB."""
-
-VECTOR = 8
-"""Grids are filled up to a multiple of this, the doubles of a vector register."""
-
-TURNED_BYTES = 1 << 20
-"""Turned coordinates that are formed together, so that they stay in cache."""
-
-TURNED = 1 << 10
-"""Rows that are multiplied with eigenvectors at a time, so that no second copy of all is made."""
-
-N_CHUNKS = 16
-"""Folds are cut into so many chunks at least: what is formed of a small one stays in cache."""
-
-CHUNK_BYTES = 1 << 24
-"""Memory for the Gram matrices and the weights of one chunk of folds."""
-
-KEPT_SUMS = 1 << 22
-"""Entries of the sums over each fold that are kept, so as not to form them twice: 32 MB."""
-
-COMPILED_COST = 8.0
-"""What an operation of the compiled refits is taken to cost, in operations of BLAS."""
-
-SURELY_VARIED = 1e-6
-"""A feature that varies by more than this share of the most varied one is not looked at twice."""
-
-CONSTANT = 1e-12
-"""A feature that varies inside queries by less than this share of its size is constant there."""
+SMALL_BLOCK = 32
+"""Up to this order systems are solved by a compiled loop over the grid."""
 
 SAFE_PIVOT = 1e-6
-"""Below this pivot the update formula has lost digits and the fold is refitted."""
+"""Below this pivot the update of features has lost digits and the fold is refitted."""
 
+DEVICE_ENTRIES = 1 << 27
+"""Numbers of a device's array that holds rows of eigenvectors: 1 GB."""
 
-@final
-@dataclass(frozen=True, eq=False)
-class Elsewhere:
-    """What data stored elsewhere add to the normal equations.
+DECOMPOSED_MATRICES = 5
+"""Kernel matrices that an eigendecomposition takes on a GPU, the workspace of cuSOLVER included."""
 
-    Parameters
-    ----------
-    gram : (n_features, n_features)
-        ``Z' L Z``.
-    moment : (n_features, n_outputs)
-        ``Z' r``.
-    """
+DECOMPOSED_SHARE = 0.25
+"""Share of a device's memory up to which the kernel is decomposed; beyond, a factor per alpha."""
 
-    gram: FloatArray
-    moment: FloatArray
+LARGE_ALPHA = 1e4
+"""Above this multiple of the largest eigenvalue, factors of the kernel plus alpha lose digits."""
 
-    @classmethod
-    def nothing(cls, n_features: int, n_outputs: int) -> Self:
-        """Return zeros."""
-        return cls(np.zeros((n_features, n_features)), np.zeros((n_features, n_outputs)))
+POWER_STEPS = 20
+"""Products with the kernel that estimate its largest eigenvalue."""
 
 
 def leave_query_out(
@@ -98,7 +70,6 @@ def leave_query_out(
     form: Form = "auto",
     elsewhere: Elsewhere | None = None,
     device: Device | None = None,
-    n_stored: int = STORED,
 ) -> HeldOut:
     """Return the scores of each fold's items by models without that fold.
 
@@ -117,559 +88,521 @@ def leave_query_out(
         The values of alpha.
     form : {"auto", "refit", "update"}
         For explicit features: refit without each fold, remove each fold from the full solution, or
-        the cheaper of the two.
+        the cheaper of the two. On a device folds are removed.
     elsewhere : Elsewhere, optional
         The contribution of other data, of which nothing is left out; for explicit features.
     device : Device, optional
-        Where the kernel matrix is formed, reduced and decomposed, or explicit features are
-        multiplied and all queries of one size left out together.
-    n_stored : int
-        Number of entries up to which explicit features in coordinates are stored; more are formed
-        as needed.
+        Where matrices are formed and decomposed, and all queries of one size left out together.
 
     Notes
     -----
     [PTA09] Sect. 3.3: the scores (32) by (33), in the symmetric form of the reduced problem.
     """
-    of_component = folds.of_components(graph.laplacian.component)
-    if elsewhere is None and len(np.unique(of_component[of_component >= 0])) < 2:
-        raise InvalidInputError(
-            "At least two folds must hold preferences, so that one can be left out: got fewer. "
-            "Give more queries; one global ranking needs cv='leave_pair_out'."
-        )
     if not space.is_explicit:
-        return leave_folds_out_of_dual(space, graph, folds, of_component, alphas, device)
-    Z = dense_rows(space.features())
-    root = graph.laplacian.root()
-    order, starts = folds.order(of_component[root.component])
-    if form == "auto":
-        form = _cheaper_form(Z.shape[1], np.diff(starts), len(alphas))
-    leave_out = _refit_folds if form == "refit" else _update_folds
-    if elsewhere is None:
-        elsewhere = Elsewhere.nothing(Z.shape[1], as_columns(graph.rhs).shape[1])
-    problem = _FoldedProblem(graph, Z, root, order, starts, elsewhere, n_stored)
-    found = None if device is None else _update_folds_on(problem, folds, alphas, device)
-    return leave_out(problem, folds, alphas) if found is None else found
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _FoldedProblem:
-    """Features in coordinates of the graph, sorted by fold; those of no fold come last."""
-
-    graph: PreferenceGraph
-    Z: FloatArray
-    root: Root
-    order: IntArray
-    """The coordinates fold by fold."""
-    starts: IntArray
-    """Where each fold begins among them, and where the last one ends."""
-    elsewhere: Elsewhere
-    """What no fold holds out, since it lies elsewhere."""
-    n_stored: int
-    """Up to so many entries of H are kept."""
-
-    @cached_property
-    def targets(self) -> FloatArray:
-        """The targets in coordinates, (n_coordinates, n_outputs)."""
-        return self.root.solve(as_columns(self.graph.rhs))[self.order]
-
-    @cached_property
-    def _pick(self) -> Picker:
-        return self.root.picker(self.Z)
-
-    def rows(self, where: slice) -> FloatArray:
-        """Return some rows of H, the features in coordinates; they are stored if they are few."""
-        if len(self.order) * self.Z.shape[1] > self.n_stored:
-            return self.rows_once(where)
-        return self._stored[where]
-
-    def rows_once(self, where: slice) -> FloatArray:
-        """Return some rows of H without storing them."""
-        coordinates = self.order[where]
-        out = np.empty((len(coordinates), self.Z.shape[1]))
-        self._pick(coordinates, out, np.arange(len(out)))
-        return out
-
-    @cached_property
-    def _stored(self) -> FloatArray:
-        return self.rows_once(slice(None))
-
-    def varied(self, squares: FloatArray) -> BoolArray:
-        """Return which features vary inside queries; the others are zero up to rounding in H.
-
-        ``squares`` are the sums of squares of the columns of H. Features that vary elsewhere count.
-        """
-        varied = squares > SURELY_VARIED**2 * squares.max(initial=0.0)
-        doubtful = np.flatnonzero(~varied)
-        size = np.abs(self.Z[:, doubtful]).max(axis=0, initial=0.0)
-        varied[doubtful] = np.sqrt(squares[doubtful]) > CONSTANT * size
-        return varied | (np.diagonal(self.elsewhere.gram) > 0)
+        return _leave_out_of_kernel(space, graph, folds, alphas, device)
+    problem = FoldedFeatures.of(graph, dense_rows(space.features()), folds, elsewhere)
+    if form == "auto" and device is None:
+        form = _cheaper_form(problem.Z.shape[1], np.diff(problem.starts), len(alphas))
+    if form == "refit":
+        return refit_folds(problem, alphas)
+    return _update_folds(problem, alphas, device)
 
 
 def _cheaper_form(n_features: int, sizes: IntArray, n_alphas: int) -> Form:
-    """Compare the operations of a refit per fold with those of the update formula."""
-    # Neither form serves alone: in CPU time for 31 alphas updates take 21x longer for 300 queries
-    # of 100 items, 46 features, and refits 18x longer for 100 queries of 20 items, 500 features.
-    refit = COMPILED_COST * len(sizes) * (2.0 * n_features**3 + 8.0 * n_alphas * n_features**2)
-    update = n_alphas * float(np.sum(sizes**2.0 * n_features + COMPILED_COST * sizes**3.0 / 3))
-    return "refit" if refit < update + 1e5 * len(sizes) else "update"
+    """Compare the operations of a refit per fold with those of the update formula.
 
-
-def _refit_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
-    """Refit without each fold: prefix and suffix sums, tridiagonal reduction.
-
-    docs/theory/holdouts.rst, eqs. hold-prefix and hold-tridiagonal.
+    Neither form serves alone (benchmarks/holdouts.py, ``form_rows``): for 31 alphas updates take
+    30 times as long for 500 queries of 100 items, 46 features, and refits 8 times as long for 100
+    queries of 20 items, 500 features. The calls of an update take as long as a million operations.
     """
-    Z, n_outputs = problem.Z, problem.targets.shape[1]
-    chunks = _Chunks.of(problem, folds.n_folds, len(alphas))
-    parts, rhs = chunks.totals()
-    varied = problem.varied(np.einsum("kii->i", parts))
-    parts[-1] += problem.elsewhere.gram
-    rhs[-1] += problem.elsewhere.moment.T
-    G, b = parts.sum(axis=0), rhs.sum(axis=0).T
-    if not varied.any():
-        return _all_zero(problem, folds, alphas)
-    if not varied.all():
-        parts, rhs = np.ascontiguousarray(parts[:, varied][:, :, varied]), rhs[:, :, varied]
-    rows, item_starts = folds.items
-    grid = _filled_up(alphas)
-    out = np.empty((n_outputs, len(alphas), len(rows)))
-    pivot = np.ones((folds.n_folds, len(grid)))
+    refit = len(sizes) * (4.0 / 3.0 * n_features**3 + 4.0 * n_alphas * n_features**2)
+    update = float(np.sum(1.5 * n_alphas * n_features * sizes**2.0 + 1e6))
+    return "refit" if refit < update else "update"
 
-    def refit(number: int) -> None:
-        c = chunks.folds[number]
-        items = slice(item_starts[c.start], item_starts[c.stop])
-        _refit_chunk(
-            chunks.sums(number, varied),
-            _FoldSums(_sum_of_others(parts, number), _sum_of_others(rhs, number)),
-            _columns(_rows_of(Z, rows, items), varied),
-            item_starts[c.start : c.stop + 1] - item_starts[c.start],
-            grid,
-            out[:, :, items],
-            pivot[c],
+
+@final
+@dataclass(frozen=True, eq=False)
+class Solution:
+    r"""The models of some alphas fitted to all coordinates, from which folds can be taken out.
+
+    Coordinates have the targets c0, and the model of an alpha is ``V diag(w) g`` with ``g = G'c0``:
+    G holds the coordinates, and ``x'V`` a row x, in a basis in which the normal equations are
+    diagonal. This makes one form of
+
+    * a kernel in coordinates, S: ``B = (S + alpha)^-1 = G diag(w) G'`` and V = G, by the
+      eigenvectors of S, or with ``L^-T`` of a Cholesky factor L of ``S + alpha`` and w = 1;
+    * features in coordinates, H: ``G = H V`` with the eigenvectors V of H'H.
+
+    With c = B c0, the prediction p for the coordinates U of a fold solves
+    ``B_UU (c0_U - p) = c_U``. For alpha above the largest eigenvalue, and for features, where B
+    is no ``G diag(w) G'``, the same equation is solved as
+    ``(I - H_UU) p = (H c0)_U - H_UU c0_U`` with the hat matrix H = S B.
+
+    Parameters
+    ----------
+    G : (rank, order)
+    V : (n_columns, order)
+    projected : (order, n_outputs)
+        ``G'c0``.
+    weights : (order, n_alphas)
+        w of each alpha.
+    hat : (order, n_alphas)
+        The same of the hat matrix, from the alpha ``n_plain`` on; w of B before.
+    n_plain : int
+        Number of alphas for which the first equation is solved.
+    """
+
+    G: Array
+    V: Array
+    projected: Array
+    weights: Array
+    hat: Array
+    n_plain: int
+
+    @classmethod
+    def decomposed(
+        cls, spectrum: Spectrum, C0: FloatArray, alphas: FloatArray
+    ) -> tuple[IntArray, Self]:
+        """Build from the spectrum of S.
+
+        Also returns the numbers of the alphas in the order of this solution: large ones come last.
+        """
+        values, vectors = spectrum.values, spectrum.vectors
+        is_large = alphas > values[-1]
+        which = np.argsort(is_large, kind="stable")
+        weights, n_plain = 1.0 / (values[:, None] + alphas[which]), int(np.sum(~is_large))
+        hat = weights.copy()
+        hat[:, n_plain:] *= values[:, None]
+        weights, hat = like(weights, vectors), like(hat, vectors)
+        return which, cls(vectors, vectors, vectors.T @ like(C0, vectors), weights, hat, n_plain)
+
+    @classmethod
+    def factored(cls, inverse: Array, C0: FloatArray) -> Self:
+        """Build from the inverse of a Cholesky factor of ``S + alpha``."""
+        one = like(np.ones((inverse.shape[0], 1)), inverse)
+        return cls(inverse.T, inverse.T, inverse @ like(C0, inverse), one, one, 1)
+
+    @classmethod
+    def of_features(cls, spectrum: Spectrum, H: Array, moment: Array, alphas: FloatArray) -> Self:
+        """Build from the spectrum of the normal equations; H is overwritten, ``moment`` is H'c0."""
+        V = spectrum.vectors
+        for some in row_blocks(H):
+            H[some, :] = H[some, :] @ V
+        weights = like(1.0 / (spectrum.values[:, None] + alphas), V)
+        return cls(H, V, V.T @ moment, weights, weights, 0)
+
+    def at(self, weights: FloatArray) -> FloatArray:
+        """Return the model of an alpha by its w."""
+        return to_host(self.V @ (like(weights[:, None], self.V) * self.projected))
+
+    def leave_out(
+        self,
+        C0: FloatArray,
+        coordinates: tuple[IntArray, IntArray],
+        rows: Array,
+        members: tuple[IntArray, IntArray],
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Leave out each fold.
+
+        Parameters
+        ----------
+        C0 : (rank, n_outputs)
+            The targets in coordinates.
+        coordinates
+            The coordinates fold by fold, and where each fold begins.
+        rows : (n_rows, n_columns)
+            Rows that are scored by the model without their fold.
+        members
+            These rows fold by fold, and where each fold begins.
+
+        Returns
+        -------
+        held_out : (n_alphas, rank, n_outputs)
+            p of all coordinates.
+        scores : (n_alphas, n_rows, n_outputs)
+            The scores of the rows.
+        pivots : (n_folds, n_alphas)
+            The smallest pivots of the systems solved, as a share of the largest diagonal entry.
+        """
+        xp, (order, n_alphas), n_outputs = namespace_of(self.G), self.hat.shape, C0.shape[1]
+        n_folds = len(coordinates[1]) - 1
+        held_out = np.zeros((n_alphas, *C0.shape))
+        scores, pivots = (
+            np.zeros((n_alphas, rows.shape[0], n_outputs)),
+            np.ones((n_folds, n_alphas)),
         )
+        targets = self.hat[:, :, None] * self.projected[:, None, :]  # times G: B c0 or H c0
+        targets = xp.reshape(targets, (order, n_alphas * n_outputs))
+        # threads share the folds; elsewhere than on the host those of a size are left out together
+        entries = 1 if is_on_host(self.G) else DEVICE_ENTRIES // (order + 1)
+        batches = list(_batches(coordinates, members, n_alphas * n_outputs, entries))
 
-    with serial_blas():
-        in_threads(refit, len(chunks.folds))
-    scores = out.transpose(1, 2, 0)
-    error = error_of_pivots(pivot.min(axis=0)[: len(alphas)])
-    return HeldOut(_spread(scores, rows, len(Z)), error, partial(_solve_varied, G, b, varied))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _FoldSums:
-    """Gram matrices H'H and right-hand sides C'H, stacked fold by fold, or of one part."""
-
-    grams: FloatArray
-    rhs: FloatArray
-
-    @classmethod
-    def of(cls, H: FloatArray, C: FloatArray, starts: IntArray) -> Self:
-        """Sum over the rows of each fold."""
-        n_folds, n = len(starts) - 1, H.shape[1]
-        grams, rhs = np.empty((n_folds, n, n)), np.empty((n_folds, C.shape[1], n))
-        for q, (first, last) in enumerate(pairwise(starts.tolist())):
-            _product(H[first:last].T, H[first:last], grams[q])
-            _product(C[first:last].T, H[first:last], rhs[q])
-        return cls(grams, rhs)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _Chunks:
-    """Folds that are left out one by one, in chunks that threads share.
-
-    The sums of the folds are needed twice: first added up, then one by one. They are stored only
-    if they are few.
-    """
-
-    problem: _FoldedProblem
-    folds: list[slice]
-    kept: dict[int, _FoldSums] | None
-
-    @classmethod
-    def of(cls, problem: _FoldedProblem, n_folds: int, n_alphas: int) -> Self:
-        """Cut the folds into chunks."""
-        n, n_outputs = problem.Z.shape[1], problem.targets.shape[1]
-        n_chunks = max(N_CHUNKS, 4 * n_threads())
-        n_bytes = 8 * max(1, n * (2 * n + n_outputs * n_alphas))
-        size = max(1, min(CHUNK_BYTES // n_bytes, -(-n_folds // n_chunks)))
-        chunks = [slice(a, min(a + size, n_folds)) for a in range(0, n_folds, size)]
-        keeps = 0 < n_folds * n * (n + n_outputs) <= KEPT_SUMS
-        return cls(problem, chunks, {} if keeps else None)
-
-    def totals(self) -> tuple[FloatArray, FloatArray]:
-        """Return the sums over each chunk, and last over what no fold holds out."""
-        problem = self.problem
-        n, n_outputs = problem.Z.shape[1], problem.targets.shape[1]
-        n_parts = len(self.folds) + 1
-        grams, rhs = np.empty((n_parts, n, n)), np.empty((n_parts, n_outputs, n))
-
-        def total(number: int) -> None:
-            if self.kept is not None and number < len(self.folds):
-                H = problem.rows_once(self._rows(number))
-                sums = self.kept[number] = self._sums(number, H)
-                grams[number], rhs[number] = sums.grams.sum(axis=0), sums.rhs.sum(axis=0)
-                return
-            where = self._rows(number)
-            H = problem.rows(where)
-            grams[number], rhs[number] = H.T @ H, problem.targets[where].T @ H
+        def leave_out(number: int) -> None:
+            some, U, of = batches[number]
+            coordinate_rows = take_rows(self.G, U.ravel())
+            p, pivots[some] = self._predict(coordinate_rows, C0[U], targets)
+            held_out[:, U] = p.swapaxes(0, 1)
+            if of.shape[1]:
+                own = take_rows(rows, of.ravel())
+                scores[:, of] = self._score(own, coordinate_rows, C0[U][:, None] - p)
 
         with serial_blas():
-            in_threads(total, n_parts)
-        return grams, rhs
+            in_turn(leave_out, len(batches), self.G)
+        return held_out, scores, pivots
 
-    def sums(self, number: int, varied: BoolArray) -> _FoldSums:
-        """Return the sums over each fold of a chunk, for the features that vary, to write into."""
-        if self.kept is not None and varied.all():
-            return self.kept.pop(number)
-        return self._sums(number, _columns(self.problem.rows(self._rows(number)), varied))
+    def _predict(
+        self, rows: Array, own: FloatArray, targets: Array
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return p, (n_folds, n_alphas, size, n_outputs), and pivots, (n_folds, n_alphas).
 
-    def _sums(self, number: int, H: FloatArray) -> _FoldSums:
-        chunk, starts = self.folds[number], self.problem.starts
-        starts = starts[chunk.start : chunk.stop + 1] - starts[chunk.start]
-        return _FoldSums.of(H, self.problem.targets[self._rows(number)], starts)
+        Parameters
+        ----------
+        rows : (n_folds * size, order)
+            The coordinates of each fold.
+        own : (n_folds, size, n_outputs)
+            Their targets.
+        targets : (order, n_alphas * n_outputs)
+            The targets of all coordinates, projected and weighted.
+        """
+        xp, (n_folds, size, k), n_alphas = namespace_of(rows), own.shape, self.hat.shape[1]
+        V, c0 = xp.reshape(rows, (n_folds, size, rows.shape[1])), like(own[:, None], rows)
+        blocks = blocks_of_weights(V, self.hat)
+        rhs = xp.reshape(rows @ targets, (n_folds, size, n_alphas, k))
+        rhs = copy_of(xp.moveaxis(rhs, 2, 1))
+        if self.n_plain < n_alphas:
+            hat = slice(self.n_plain, n_alphas)
+            rhs[:, hat, :, :] -= blocks[:, hat, :, :] @ c0
+            blocks[:, hat, :, :] = like(np.eye(size), rows) - blocks[:, hat, :, :]
+        solved, pivot = solve_in_blocks(
+            blocks, rhs
+        )  # [PTA09] eq. (32), (33), hold-dual, hold-update
+        solved[:, : self.n_plain, :, :] = c0 - solved[:, : self.n_plain, :, :]
+        return to_host(solved), to_host(pivot)
 
-    def _rows(self, number: int) -> slice:
-        """Return the coordinates of a chunk or, after the last, those of no fold."""
-        starts = self.problem.starts
-        if number == len(self.folds):
-            return slice(starts[-1], len(self.problem.order))
-        return slice(starts[self.folds[number].start], starts[self.folds[number].stop])
+    def _score(self, own: Array, rows: Array, residuals: FloatArray) -> FloatArray:
+        """Return the scores of rows by models without their folds, (n_alphas, n_folds, size, k).
+
+        Parameters
+        ----------
+        own : (n_folds * size, n_columns)
+            The rows.
+        rows : (n_folds * n_coordinates, order)
+            The coordinates of their folds.
+        residuals : (n_folds, n_alphas, n_coordinates, n_outputs)
+            c0 - p of these.
+        """
+        xp, (n_folds, n_alphas, size, k) = namespace_of(rows), residuals.shape
+        order, n_own = rows.shape[1], own.shape[0] // n_folds
+        columns = residuals.transpose(0, 2, 1, 3).reshape(n_folds, size, n_alphas * k)
+        # what the coordinates of the fold had added to the projected targets
+        gone = xp.reshape(rows, (n_folds, size, order)).mT @ like(columns, rows)
+        kept = self.projected[:, None, :] - xp.reshape(gone, (n_folds, order, n_alphas, k))
+        models = xp.reshape(self.weights[:, :, None] * kept, (n_folds, order, n_alphas * k))
+        scores = to_host(xp.reshape(own @ self.V, (n_folds, n_own, order)) @ models)
+        return scores.reshape(n_folds, n_own, n_alphas, k).transpose(2, 0, 1, 3)
 
 
-def _refit_chunk(
-    sums: _FoldSums,
-    outside: _FoldSums,
-    Z: FloatArray,
-    item_starts: IntArray,
-    alphas: FloatArray,
-    out: FloatArray,
-    pivot: FloatArray,
-) -> None:
-    """Refit without each fold of a chunk, without ever subtracting a Gram matrix.
+def _batches(
+    coordinates: tuple[IntArray, IntArray],
+    members: tuple[IntArray, IntArray],
+    n_columns: int,
+    n_rows: int,
+) -> Iterator[tuple[IntArray, IntArray, IntArray]]:
+    """Yield folds of equal size, their coordinates and their members, as many as fit together.
 
-    What remains without fold q is the sum of the folds before it, those after it and the folds
-    outside the chunk.
+    Folds without either are left out. ``n_rows`` of coordinates, members and columns fit.
     """
-    n_folds, n_outputs, n = sums.rhs.shape
-    n_alphas = len(alphas)
-    behind, behind_rhs = (
-        _sums_behind(sums.grams, outside.grams),
-        _sums_behind(sums.rhs, outside.rhs),
-    )
-    W = np.empty((n_folds, n_outputs, n, n_alphas))
-    refit_without_each(sums.grams, sums.rhs, behind, behind_rhs, alphas, W, pivot)
-    for q, (first, last) in enumerate(pairwise(item_starts.tolist())):
-        scores = np.empty((last - first, n_alphas))
-        for k in range(n_outputs):
-            _product(Z[first:last], W[q, k], scores)
-            out[k, :, first:last] = scores.T[: out.shape[1]]
+    sizes = np.stack([np.diff(coordinates[1]), np.diff(members[1])])
+    kinds, kind = np.unique(sizes, axis=1, return_inverse=True)
+    for number, size in enumerate(kinds.T.tolist()):
+        folds = np.flatnonzero(kind.reshape(-1) == number)
+        step = max(1, n_rows // (sum(size) + n_columns))
+        for first in range(0, len(folds) if sum(size) else 0, step):
+            some = folds[first : first + step]
+            (U, starts), (of, of_starts) = coordinates, members
+            yield (
+                some,
+                U[starts[some][:, None] + np.arange(size[0])],
+                of[of_starts[some][:, None] + np.arange(size[1])],
+            )
 
 
-def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
-    """Fill ``out`` with A B; A is in row or column order, the others in row order."""
-    is_transposed = not A.flags.c_contiguous
-    dgemm(
-        1.0,
-        B.T,
-        A if is_transposed else A.T,
-        c=out.T,
-        trans_b=is_transposed,
-        overwrite_c=True,
-    )
+Use: TypeAlias = Callable[[Callable[[IntArray, Solution], None]], None]
+"""Calls a function with numbers of alphas and their solution, until all alphas are done."""
 
 
-def _sums_behind(parts: FloatArray, outside: FloatArray) -> FloatArray:
-    """Return for each part the sum of all later parts and of what is outside."""
-    sums = np.empty_like(parts)
-    sums[-1] = outside
-    for q in range(len(parts) - 2, -1, -1):
-        np.add(sums[q + 1], parts[q + 1], out=sums[q])
-    return sums
+def _leave_out_all(
+    graph: PreferenceGraph,
+    folds: Folds,
+    root: Root,
+    C0: FloatArray,
+    alone: IntArray,
+    rows: Array,
+    n_alphas: int,
+    use: Use,
+) -> tuple[FloatArray, FloatArray]:
+    """Leave each fold out of the solutions of all alphas.
+
+    Parameters
+    ----------
+    graph, folds, root, C0
+        The preferences, the folds, and the root and the targets of the former.
+    alone, rows
+        The items that `_scored_alone` returns, and their rows.
+    n_alphas, use
+        Number of alphas, and their solutions.
+
+    Returns
+    -------
+    scores : (n_alphas, n_items, n_outputs)
+        NaN for items that no fold holds out.
+    pivots : (n_folds, n_alphas)
+    """
+    component, n_outputs = graph.laplacian.component, C0.shape[1]
+    coordinates = folds.order(folds.of_components(component)[root.component])
+    members = folds.order(folds.fold[alone])
+    held_out, out = np.empty((n_alphas, *C0.shape)), np.empty((n_alphas, graph.n_items, n_outputs))
+    pivots = np.empty((folds.n_folds, n_alphas))
+
+    def leave_out(which: IntArray, solution: Solution) -> None:
+        found = solution.leave_out(C0, coordinates, rows, members)
+        held_out[which], out[np.ix_(which, alone)], pivots[:, which] = found
+
+    use(leave_out)
+    # coordinates give scores up to a constant of each component, which anchors set
+    columns = held_out.transpose(1, 0, 2).reshape(len(C0), n_alphas * n_outputs)
+    scores = root.to_scores(columns).reshape(graph.n_items, n_alphas, n_outputs)
+    anchors = alone[component[alone] >= 0]
+    if len(anchors):
+        shift = np.zeros((int(component.max()) + 1, n_alphas, n_outputs))
+        shift[component[anchors]] = out[:, anchors].transpose(1, 0, 2) - scores[anchors]
+        scores += shift[component]
+    active = (component >= 0) & (folds.fold >= 0)
+    out[:, active] = scores[active].transpose(1, 0, 2)
+    out[:, folds.fold < 0] = np.nan
+    return out, pivots
 
 
-def _all_zero(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
-    """Return the scores if no feature varies inside a query: every model is 0."""
-    n_items, n_outputs = len(problem.Z), problem.targets.shape[1]
-    held_out = folds.fold[None, :, None] >= 0
-    zeros = np.zeros((len(alphas), n_items, n_outputs))
-    weights = np.zeros((problem.Z.shape[1], n_outputs))
-    scores = np.where(held_out, zeros, np.nan)
-    return HeldOut(scores, np.zeros(len(alphas)), lambda _: weights)
+def _scored_alone(graph: PreferenceGraph, folds: Folds, *, up_to_constants: bool) -> IntArray:
+    """Return the held-out items whose scores the coordinates do not determine: those in no pair.
+
+    Coordinates determine scores up to a constant for each component, so one item of each is scored
+    too: of all, or only where comparisons leave a query in several components, so that the scores
+    of a query are comparable.
+    """
+    component, held_out = graph.laplacian.component, folds.fold >= 0
+    alone = np.flatnonzero((component < 0) & held_out)
+    active = np.flatnonzero((component >= 0) & held_out)
+    anchors = active[np.unique(component[active], return_index=True)[1]]
+    if up_to_constants:
+        index, n_queries = graph.queries.index, graph.queries.n_queries
+        parts = np.bincount(index[np.concatenate([anchors, alone])], minlength=n_queries)
+        anchors = anchors[parts[index[anchors]] > 1]
+    return np.concatenate([alone, anchors])
 
 
-def _filled_up(alphas: FloatArray) -> FloatArray:
-    """Repeat the last alpha until vector registers are full."""
-    return np.pad(alphas, (0, -len(alphas) % VECTOR), mode="edge")
+# Explicit features
 
 
-def _columns(rows: FloatArray, chosen: BoolArray) -> FloatArray:
-    """Return some columns, without a copy if these are all columns."""
-    return rows if chosen.all() else np.ascontiguousarray(rows[:, chosen])
-
-
-def _rows_of(Z: FloatArray, rows: IntArray, where: slice) -> FloatArray:
-    """Return ``Z[rows[where]]``, without a copy if these rows are contiguous."""
-    some = rows[where]
-    if len(some) and np.all(np.diff(some) == 1):
-        return Z[some[0] : some[-1] + 1]
-    return Z[some]
-
-
-def _solve_varied(G: FloatArray, b: FloatArray, varied: BoolArray, alpha: float) -> FloatArray:
-    """Solve the normal equations of all items; features that do not vary get no weight."""
-    W = np.zeros_like(b)
-    W[varied] = solve_once(G[np.ix_(varied, varied)], b[varied], alpha)
-    return W
-
-
-def _sum_of_others(parts: FloatArray, number: int) -> FloatArray:
-    """Add up all parts but one; nothing is subtracted, so nothing cancels."""
-    return parts[:number].sum(axis=0) + parts[number + 1 :].sum(axis=0)
-
-
-def _update_folds(problem: _FoldedProblem, folds: Folds, alphas: FloatArray) -> HeldOut:
+def _update_folds(
+    problem: FoldedFeatures, alphas: FloatArray, device: Device | None = None
+) -> HeldOut:
     """Remove each fold from the full solution by an update of the order of the fold.
 
     docs/theory/holdouts.rst, eq. hold-update.
     """
-    C, starts = problem.targets, problem.starts
-    grid = _filled_up(alphas)
-    n_alphas = len(grid)
-    system = Primal.of(problem.graph, problem.Z)
-    here = system.matrix()
-    varied = problem.varied(np.diagonal(here))
-    G, b = here + problem.elsewhere.gram, system.rhs + problem.elsewhere.moment
+    # features in coordinates, and their normal equations
+    C0, folds, graph, root = problem.targets, problem.folds, problem.graph, problem.root
+    Z = there(problem.Z, device)
+    H = root.like(Z).to_coordinates(Z)
+    G = gram(H)
+    varied = problem.varied(to_host(namespace_of(G).linalg.diagonal(G)))
     if not varied.any():
-        return _all_zero(problem, folds, alphas)
-    Z = _columns(problem.Z, varied)
-    spectrum = Spectrum.of(G if varied.all() else G[np.ix_(varied, varied)])
-    turned = _TurnedRows.of(Z, spectrum.vectors, problem)
-    n_outputs = C.shape[1]
-    inverse = 1.0 / (spectrum.values[:, None] + grid)
-    inverse_columns = np.repeat(inverse, n_outputs, axis=1)
-    projected = spectrum.vectors.T @ b[varied]
-    W = inverse_columns * np.tile(projected, n_alphas)
-    rows, item_starts = folds.items
-    out = np.empty((len(rows), n_alphas * n_outputs))
-    pivots = np.ones((folds.n_folds, n_alphas))
-
-    def update(_: int, first: int, last: int) -> None:
-        H = turned.coordinates(slice(starts[first], starts[last]))
-        for q in range(first, last):
-            leave_out(q, H[starts[q] - starts[first] : starts[q + 1] - starts[first]])
-
-    def leave_out(q: int, Hq: FloatArray) -> None:
-        where = slice(item_starts[q], item_starts[q + 1])
-        N = np.eye(len(Hq)) - blocks_of_weights(Hq[None], inverse)[0]
-        residual = np.tile(C[starts[q] : starts[q + 1]], n_alphas) - Hq @ W
-        r, pivot = solve_in_blocks(N, by_alpha(residual, n_alphas))  # [PTA09] (33)
-        held_out = W - inverse_columns * (Hq.T @ _side_by_side(r))
-        out[where] = turned.items(rows[where]) @ held_out
-        lost = pivot < SAFE_PIVOT
-        if lost.any():
-            again, pivot[lost] = _refit(problem, q, grid[lost], varied)
-            lost_columns = np.repeat(lost, n_outputs)
-            out[where, lost_columns] = Z[rows[where]] @ _side_by_side(again)
-        pivots[q] = pivot
-
-    with serial_blas():
-        run_parts(update, _cut(starts, TURNED_BYTES // (8 * Z.shape[1])))
-    error = error_of_pivots(np.minimum(spectrum.rcond(grid), pivots.min(axis=0, initial=1.0)))
+        return refit_folds(problem, alphas)
+    G = G + like(problem.elsewhere.gram, H)
+    moment = H.T @ like(C0, H) + like(problem.elsewhere.moment, H)
+    if not varied.all():
+        chosen = np.flatnonzero(varied)
+        H, G = (copy_of(take_rows(A.T, chosen).T) for A in (H, take_rows(G, chosen)))
+        moment = take_rows(moment, chosen)
+    spectrum = Spectrum.of(G)
+    # every fold taken out of the solution to all
+    solution = Solution.of_features(spectrum, H, moment, alphas)
+    alone = _scored_alone(graph, folds, up_to_constants=False)
+    rows, every = like(problem.Z[np.ix_(alone, varied)], H), np.arange(len(alphas))
+    scores, pivots = _leave_out_all(
+        graph, folds, root, C0, alone, rows, len(alphas), lambda use: use(every, solution)
+    )
+    # folds that alone carry a direction of the features are refitted
+    lost = pivots < SAFE_PIVOT
+    pivot = np.where(lost, 1.0, pivots).min(axis=0)
+    error = error_of_pivots(np.minimum(spectrum.rcond(alphas), pivot))
+    if lost.any():
+        which, out = np.flatnonzero(lost.any(axis=0)), folds.only(np.any(lost, axis=1))
+        again = refit_folds(problem.leaving_out(out), alphas[which])
+        refitted = np.flatnonzero(out.fold >= 0)
+        scores[np.ix_(which, refitted)] = again.scores[:, refitted]
+        error[which] = np.maximum(error[which], again.error)
 
     def solve(alpha: float) -> FloatArray:
-        weights = np.zeros_like(b)
-        weights[varied] = spectrum.solve(b[varied], alpha)
+        weights = np.zeros((len(varied), C0.shape[1]))
+        weights[varied] = solution.at(1.0 / (spectrum.values + alpha))
         return weights
 
-    scores = by_alpha(out[:, : len(alphas) * n_outputs], len(alphas))
-    return HeldOut(_spread(scores, rows, len(Z)), error[: len(alphas)], solve)
+    return HeldOut(scores, error, solve)
 
 
-def _update_folds_on(
-    problem: _FoldedProblem, folds: Folds, alphas: FloatArray, device: Device
-) -> HeldOut | None:
-    """Do the same on a device; None if a fold must be refitted to keep its digits."""
-    features = _FeaturesThere.of(problem, device)
-    if not problem.varied(features.squares).all():
-        return None
-    rows, item_starts = folds.items
-    C0, order, starts = problem.targets, problem.order, problem.starts
-    scores = np.full((len(alphas), len(problem.Z), C0.shape[1]), np.nan)
-    pivots = np.ones((folds.n_folds, len(alphas)))
-    sizes = np.column_stack([np.diff(starts), np.diff(item_starts)])
-    for size in np.unique(sizes, axis=0).tolist():
-        same = np.flatnonzero((sizes == size).all(axis=1))
-        step = max(1, DEVICE_ENTRIES // (max(1, sum(size)) * problem.Z.shape[1]))
-        for first in range(0, len(same), step):
-            some = same[first : first + step]
-            U = starts[some][:, None] + np.arange(size[0])  # the targets are sorted by fold
-            members = rows[item_starts[some][:, None] + np.arange(size[1])]
-            found, pivots[some] = features.leave_out(order[U], C0[U], members, alphas)
-            scores[:, members] = found
-    if (pivots < SAFE_PIVOT).any():
-        return None
-    error = error_of_pivots(np.minimum(features.rcond(alphas), pivots.min(axis=0, initial=1.0)))
-    return HeldOut(scores, error, features.solve)
+# Kernels
+
+
+def _leave_out_of_kernel(
+    space: FunctionSpace,
+    graph: PreferenceGraph,
+    folds: Folds,
+    alphas: FloatArray,
+    device: Device | None,
+) -> HeldOut:
+    """Take each fold out of the dual solution, in coordinates of the graph."""
+    fold_of_components(graph, folds)
+    alone = _scored_alone(graph, folds, up_to_constants=True)
+    root = graph.laplacian.root()
+
+    def reduced() -> tuple[System, Array]:
+        K = space.kernel_matrix(device=device)
+        of_alone = copy_of(take_rows(K, alone).T)
+        rows = root.like(of_alone).to_coordinates(of_alone).T
+        return System.dual(graph, K, trusted=space.kernel_is_trusted), rows
+
+    system, rows = reduced()
+    solutions = _Solutions.of(system, lambda: reduced()[0], memory_of(device))
+    use = partial(solutions.use, alphas)
+    scores, pivots = _leave_out_all(graph, folds, root, system.rhs, alone, rows, len(alphas), use)
+    error = error_of_pivots(np.minimum(solutions.rcond(alphas), pivots.min(axis=0, initial=1.0)))
+    return HeldOut(scores, error, lambda alpha: root.to_items(solutions.solve(alpha)))
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _FeaturesThere:
-    """Features on a device, turned into the eigenvectors of their normal equations.
+class _Solutions:
+    """The solutions of a dual system for any alphas.
 
-    ``T`` holds those of the coordinates, ``rows`` those of the items, ``projected`` the rotated
-    right-hand side.
+    One decomposition serves every alpha. Where its work space would not fit on a device, alphas are
+    factorised one after another, 2.25 matrices, and only those that cannot be use the
+    decomposition.
     """
 
-    device: Device
-    values: FloatArray
-    vectors: DeviceArray
-    T: DeviceArray
-    rows: DeviceArray
-    projected: DeviceArray
-    squares: FloatArray
+    C0: FloatArray
+    decompose: Callable[[], Spectrum]
+    """Returns the spectrum of S."""
+    factor: Callable[[float], Array | None]
+    """Returns the inverse of a factor of ``S + alpha``; None to use the decomposition."""
+    rcond: Callable[[FloatArray], FloatArray]
+    """Returns the reciprocal condition number for every alpha, or a bound of it."""
 
     @classmethod
-    def of(cls, problem: _FoldedProblem, device: Device) -> Self:
-        """Move the features to the device and decompose their normal equations."""
-        Z = device.array(problem.Z)
-        mean = Z.mean(0)
-        centred = Z - mean
-        H = problem.root.on(device).coordinates(centred)
-        there = device.array(problem.root.solve(as_columns(problem.graph.rhs)))
-        b = H.T @ there + device.array(problem.elsewhere.moment)
-        G = device.gram(H)
-        squares = device.host(G.diagonal())
-        values, vectors = device.eigh(G + device.array(problem.elsewhere.gram))
-        known = np.maximum(device.host(values), 0.0)
-        rows = centred @ vectors + mean @ vectors
-        return cls(device, known, vectors, H @ vectors, rows, vectors.T @ b, squares)
+    def of(cls, system: System, again: Callable[[], System], n_bytes: int) -> Self:
+        """Decompose a system, or prepare factors; ``again`` forms the same system anew."""
+        S, needed = system.matrix, DECOMPOSED_MATRICES * 8 * len(system.rhs) ** 2
+        if is_on_host(S) or needed <= DECOMPOSED_SHARE * n_bytes:
+            known = system.spectrum()
+            return cls(system.rhs, lambda: known, lambda _: None, known.rcond)
+        largest = _largest_eigenvalue(S)
 
-    def rcond(self, alphas: FloatArray) -> FloatArray:
-        """Return the reciprocal condition number for every alpha."""
-        return (self.values[0] + alphas) / (self.values[-1] + alphas)
+        def factor(alpha: float) -> Array | None:
+            if alpha > LARGE_ALPHA * largest:
+                return None
+            A = copy_of(S)
+            add_to_diagonal(A, alpha)
+            C = cholesky_in_place(A)
+            return None if C is None else invert_triangle(C)
+
+        return cls(system.rhs, lambda: again().spectrum(), factor, lambda a: a / (largest + a))
+
+    def use(self, alphas: FloatArray, use: Callable[[IntArray, Solution], None]) -> None:
+        """Form the solutions of alphas, one factor at a time, and use each with their numbers."""
+        lost = []
+        for a, alpha in enumerate(alphas.tolist()):
+            factor = self.factor(alpha)
+            if factor is None:
+                lost.append(a)
+                continue
+            use(np.array([a]), Solution.factored(factor, self.C0))
+            del factor  # before the next one is formed
+        if lost:
+            which, solution = Solution.decomposed(self.decompose(), self.C0, alphas[lost])
+            use(np.array(lost)[which], solution)
 
     def solve(self, alpha: float) -> FloatArray:
-        """Return the weights of the features for an alpha."""
-        scaled = self.projected / self.device.array(self.values + alpha)[:, None]
-        return self.device.host(self.vectors @ scaled)
-
-    def leave_out(
-        self, U: IntArray, targets: FloatArray, members: IntArray, alphas: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the scores of folds of one size, and their smallest pivots.
-
-        Parameters
-        ----------
-        U, members : (n_folds, size)
-            The coordinates and the items of each fold.
-        targets : (n_folds, size, n_outputs)
-            The targets of the coordinates.
-        alphas : (n_alphas,)
-            The grid.
-
-        Returns
-        -------
-        scores : (n_alphas, n_folds, n_items, n_outputs)
-        pivots : (n_folds, n_alphas)
-        """
-        device = self.device
-        T, X = (
-            take_rows(all_rows, some.ravel()).reshape(*some.shape, len(self.values))
-            for all_rows, some in ((self.T, U), (self.rows, members))
-        )
-        across, there = T.swapaxes(1, 2), device.array(targets)
-        identity = device.array(np.eye(U.shape[1]))
-        scores = np.empty((len(alphas), *members.shape, targets.shape[2]))
-        pivots = np.ones((len(U), len(alphas)))
-        for a, alpha in enumerate(alphas.tolist()):
-            inverse = device.array(1.0 / (self.values + alpha))
-            W = inverse[:, None] * self.projected
-            if U.shape[1]:
-                N = identity - (T * inverse) @ across
-                r, pivot = solve_definite(N, there - T @ W)  # eq. hold-update
-                pivots[:, a] = device.host(pivot)
-                W = W - inverse[:, None] * (across @ r)
-            scores[a] = device.host(X @ W)
-        return scores, pivots
+        """Return the weights of the coordinates for an alpha."""
+        found: list[FloatArray] = []
+        self.use(np.array([alpha]), lambda _, s: found.append(s.at(to_host(s.weights)[:, 0])))
+        return found[0]
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _TurnedRows:
-    """The features of the items times eigenvectors, and those of some coordinates as needed.
+def _largest_eigenvalue(S: Array) -> float:
+    """Estimate the largest eigenvalue of a matrix from below, by the power method."""
+    v = like(np.random.default_rng(0).normal(size=(S.shape[0], 1)), S)
+    size = 0.0
+    for _ in range(POWER_STEPS):
+        v = S @ v
+        size = float(namespace_of(v).sum(v * v)) ** 0.5
+        if size == 0.0:
+            return 0.0
+        v = v / size
+    return size
 
-    The first row of each component is subtracted before the product, and its product is added only
-    to the items, so that an offset costs no digits of the coordinates.
+
+# Small systems
+
+
+def blocks_of_weights(V: Array, weights: Array) -> Array:
+    """Return ``V diag(w) V'`` for a stack of V and every column w of ``weights``.
+
+    The shapes are (n_stack, n, rank), (rank, n_weights) and (n_stack, n_weights, n, n).
     """
-
-    problem: _FoldedProblem
-    rows: FloatArray
-    offset: FloatArray
-    of_item: IntArray
-
-    @classmethod
-    def of(cls, Z: FloatArray, vectors: FloatArray, problem: _FoldedProblem) -> Self:
-        """Multiply the features with the eigenvectors, some rows at a time."""
-        first, of_item = np.unique(problem.graph.laplacian.anchor(), return_inverse=True)
-        turned = np.empty((len(Z), vectors.shape[1]))
-        for start in range(0, len(Z), TURNED):
-            rows = slice(start, start + TURNED)
-            np.matmul(Z[rows] - Z[first[of_item[rows]]], vectors, out=turned[rows])
-        return cls(problem, turned, Z[first] @ vectors, of_item)
-
-    def items(self, which: IntArray) -> FloatArray:
-        """Return the turned features of some items."""
-        items: FloatArray = self.rows[which] + self.offset[self.of_item[which]]
-        return items
-
-    def coordinates(self, where: slice) -> FloatArray:
-        """Return those of the coordinates of some folds."""
-        which = self.problem.order[where]
-        out = np.empty((len(which), self.rows.shape[1]))
-        self._pick(which, out, np.arange(len(which)))
-        return out
-
-    @cached_property
-    def _pick(self) -> Picker:
-        return self.problem.root.picker(self.rows)
+    xp, (n_stack, n_rows, _) = namespace_of(V), V.shape
+    shape = (n_stack, weights.shape[1], n_rows, n_rows)
+    blocks = xp.empty(shape, dtype=V.dtype, device=V.device)
+    for i in range(n_rows):  # products with the rows before, times all weights at once
+        products = ((V[:, i : i + 1, :] * V[:, : i + 1, :]) @ weights).mT
+        blocks[:, :, i, : i + 1] = products
+        blocks[:, :, : i + 1, i] = products
+    return blocks
 
 
-def _cut(starts: IntArray, n_rows: int) -> IntArray:
-    """Return where to cut folds so that each part has about this many coordinates."""
-    cuts = np.searchsorted(starts, np.arange(0, starts[-1] + 1, max(1, n_rows)))
-    return np.unique(np.append(cuts, len(starts) - 1))
+def solve_in_blocks(A: Array, B: Array) -> tuple[Array, Array]:
+    """Solve stacks of symmetric definite systems, (..., n, n) and (..., n, k).
+
+    A and B are contiguous, and may be overwritten.
+
+    Returns
+    -------
+    X : (..., n, k)
+    pivot : (...)
+        Smallest pivot as a share of the largest diagonal entry; 0 if a matrix is not definite.
+    """
+    if A.shape[-1] == 0:
+        return B, like(np.ones(A.shape[:-2]), A)
+    if not is_on_host(A):
+        return solve_definite(A, B)
+    n_systems = math.prod(A.shape[:-2])
+    X, pivot = _solve_stack(
+        A.reshape(n_systems, *A.shape[-2:]), B.reshape(n_systems, *B.shape[-2:])
+    )
+    return X.reshape(B.shape), pivot.reshape(A.shape[:-2])
 
 
-def _side_by_side(stack: FloatArray) -> FloatArray:
-    """Undo `by_alpha`."""
-    n_alphas, n_rows, n_outputs = stack.shape
-    return stack.transpose(1, 0, 2).reshape(n_rows, n_alphas * n_outputs)
-
-
-def _refit(
-    problem: _FoldedProblem, q: int, alphas: FloatArray, varied: BoolArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the weights of models fitted without fold q, and how well posed they were."""
-    starts = problem.starts
-    H = _columns(problem.rows(slice(None)), varied)
-    kept = np.r_[0 : starts[q], starts[q + 1] : len(H)]
-    rest = H[kept]
-    G = rest.T @ rest + problem.elsewhere.gram[np.ix_(varied, varied)]
-    b = rest.T @ problem.targets[kept] + problem.elsewhere.moment[varied]
-    largest = np.diagonal(G).max(initial=0.0)
-    weights = Tridiagonal.of(G).path(b, alphas)
-    return weights, alphas / (largest + alphas)
-
-
-def _spread(values: FloatArray, rows: IntArray, n_items: int) -> FloatArray:
-    """Spread values of some rows (second axis) over all items; the others become NaN."""
-    if np.array_equal(rows, np.arange(n_items)):
-        return values
-    out = np.full((values.shape[0], n_items, values.shape[2]), np.nan)
-    out[:, rows] = values
-    return out
+def _solve_stack(A: FloatArray, B: FloatArray) -> tuple[FloatArray, FloatArray]:
+    pivot = np.ones(len(A))
+    if A.shape[1] <= SMALL_BLOCK:
+        solve_each(A, B, pivot)
+        return B, pivot
+    for a in range(len(A)):
+        largest = np.diagonal(A[a]).max()
+        factor, info = dpotrf(A[a].T, lower=True, clean=False, overwrite_a=True)
+        if info != 0:
+            pivot[a] = 0.0
+            continue
+        pivot[a] = np.diagonal(factor).min() ** 2 / largest
+        B[a] = dpotrs(factor, B[a], lower=True)[0]
+    return B, pivot

@@ -1,10 +1,11 @@
 """The normal equations of a preference graph over a function space."""
 
-from rankwise.core.arrays import IntArray, Matrix, dense_rows
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.devices import Device
+from rankwise.core.namespaces import Array
 from rankwise.features.function_space import ExplicitSpace, FunctionSpace
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.solve.normal_equations import DeviceSystem, Dual, Primal, System
+from rankwise.solve.normal_equations import System
 
 
 def normal_equations(
@@ -22,8 +23,8 @@ def normal_equations(
         The rows of the graph's items in the space; by default all of them.
     """
     if space.is_explicit:
-        return Primal.of(graph, space.features(rows))
-    return Dual.of(graph, space.kernel_matrix(rows), trusted=space.kernel_is_trusted)
+        return System.primal(graph, space.features(rows))
+    return System.dual(graph, space.kernel_matrix(rows), trusted=space.kernel_is_trusted)
 
 
 def normal_equations_on(
@@ -34,6 +35,11 @@ def normal_equations_on(
         return normal_equations(space, graph)
     if isinstance(space, ExplicitSpace):
         F, C = space.map.raw(device.array(dense_rows(X)))
-        return DeviceSystem.primal(graph, F, C, device)
+        return System.primal(graph, F, C)
     K = space.kernel_matrix(device=device)
-    return DeviceSystem.dual(graph, K, device, trusted=space.kernel_is_trusted)
+    return System.dual(graph, K, trusted=space.kernel_is_trusted)
+
+
+def there(values: FloatArray, device: Device | None) -> Array:
+    """Return an array where a problem is solved."""
+    return values if device is None else device.array(values)

@@ -1,26 +1,40 @@
-"""The normal equations of RankRLS in the smallest space, and their solution for any alpha."""
+"""The normal equations of RankRLS in the smallest space, and their solution for any alpha.
 
-from abc import ABC, abstractmethod
+Matrices may be of any namespace, and what is expensive happens there; right-hand sides and weights
+are on the host.
+"""
+
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self, final
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dormqr, dpotrf, dpotrs, dptsv, dsytrd
+from scipy.linalg.lapack import dormqr, dpotrf, dptsv, dsytrd
 
 from rankwise.core.arrays import FloatArray, Matrix, as_columns
-from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
-from rankwise.core.namespaces import eigh_in_place, is_finite
+from rankwise.core.namespaces import (
+    Array,
+    contiguous,
+    eigh_in_place,
+    is_finite,
+    is_on_host,
+    like,
+    namespace_of,
+    solve_shifted,
+    solve_triangular,
+    to_host,
+)
 from rankwise.graph.laplacian import Root, moment
 from rankwise.graph.preference_graph import PreferenceGraph
 
 INDEFINITE = 1e-8
 """A smallest eigenvalue below minus this share of the largest is no rounding error."""
 
-CENTRED_ON = 1000
-"""Rows whose mean is taken from features on a device, so that products of them keep digits."""
+TRUSTED = 1e-3
+"""Scores that may be off by more than this share of their targets, by rounding alone, are refused.
+"""
 
 BLOCK = 64
 """LAPACK's block size, by which its work space is measured."""
@@ -34,30 +48,25 @@ class Spectrum:
     Attributes
     ----------
     values : (order,)
-        Eigenvalues in rising order, rounding errors below 0 set to 0.
+        Eigenvalues in rising order, rounding errors below 0 set to 0; on the host.
     vectors : (order, order)
-        Eigenvectors as columns.
+        Eigenvectors as columns, where A was.
     size : float
         The largest number that A was computed from, where it is known: rounding errors of A are a
         share of it.
     """
 
     values: FloatArray
-    vectors: FloatArray
+    vectors: Array
     size: float = 0.0
 
     @classmethod
-    def of(cls, A: FloatArray, size: float = 0.0) -> Self:
+    def of(cls, A: Array, size: float = 0.0) -> Self:
         """Decompose a symmetric matrix, which is overwritten; its upper triangle is read."""
-        if len(A) == 0:
-            return cls(np.zeros(0), np.zeros((0, 0)))
-        # LAPACK works on columns: the transpose of a symmetric matrix is decomposed without a copy
-        values, vectors = eigh(A.T, driver="evd", overwrite_a=True, check_finite=False)
-        return cls.known(values, vectors, size)
-
-    @classmethod
-    def known(cls, values: FloatArray, vectors: FloatArray, size: float = 0.0) -> Self:
-        """Take eigenvalues in rising order and eigenvectors that were found elsewhere."""
+        if A.shape[0] == 0:
+            return cls(np.zeros(0), A)
+        found, vectors = eigh_in_place(A)
+        values = to_host(found)
         refuse_indefinite(values[0], max(values[-1], size))
         return cls(np.maximum(values, 0.0), vectors, size)
 
@@ -70,98 +79,90 @@ class Spectrum:
         """Return the reciprocal condition number of ``A + alpha I`` for every alpha."""
         return (self.values[0] + alphas) / (max(self.values[-1], self.size) + alphas)
 
+    def projected(self, B: FloatArray) -> FloatArray:
+        """Return right-hand sides in the eigenvectors."""
+        return to_host(self.vectors.T @ like(B, self.vectors))
+
     def solve(self, B: FloatArray, alpha: float) -> FloatArray:
         """Return ``(A + alpha I)^-1 B``."""
-        return self.vectors @ ((self.vectors.T @ B) / (self.values + alpha)[:, None])
+        return self._rotated_back(self.projected(B) / (self.values + alpha)[:, None])
 
     def path(self, B: FloatArray, alphas: FloatArray) -> FloatArray:
         """Return the solutions for every alpha, shape (n_alphas, order, k)."""
-        projected = self.vectors.T @ B
         # [PTA09] eq. (31), [PTAB07] Sect. 2.4
-        scaled = projected[None] / (self.values + alphas[:, None])[:, :, None]
-        return _back(scaled, lambda stacked: self.vectors @ stacked)
+        scaled = self.projected(B)[None] / (self.values + alphas[:, None])[:, :, None]
+        return _all_at_once(scaled, self._rotated_back)
+
+    def _rotated_back(self, B: FloatArray) -> FloatArray:
+        return to_host(self.vectors @ like(B, self.vectors))
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class Tridiagonal:
-    """The reduction A = Q T Q': about half the price of a `Spectrum`, enough for a path.
-
-    Attributes
-    ----------
-    reflectors, tau
-        LAPACK's compact form of Q.
-    diagonal : (order,)
-        The diagonal of T.
-    off_diagonal : (order - 1,)
-        Its neighbour.
-    size : float
-        As in `Spectrum`.
-    """
-
-    reflectors: FloatArray
-    tau: FloatArray
-    diagonal: FloatArray
-    off_diagonal: FloatArray
-    size: float = 0.0
-
-    @classmethod
-    def of(cls, A: FloatArray, size: float = 0.0) -> Self:
-        """Reduce a symmetric matrix, which is overwritten.
-
-        Whether it is positive semidefinite shows for an alpha that does not make it definite.
-        """
-        order = len(A)
-        c, d, e, tau, _ = dsytrd(A.T, lower=True, lwork=BLOCK * order, overwrite_a=True)
-        return cls(c, tau, d, e, size)
-
-    def path(self, B: FloatArray, alphas: FloatArray) -> FloatArray:
-        """Return the solutions for every alpha, shape (n_alphas, order, k)."""
-        turned = self._turn(B, "T")
-        solutions = np.stack([self._solve(turned, alpha) for alpha in alphas])
-        return _back(solutions, lambda stacked: self._turn(stacked, "N"))
-
-    def _solve(self, B: FloatArray, alpha: float) -> FloatArray:
-        if len(B) == 1:
-            return B / (self.diagonal + alpha)
-        _, _, x, info = dptsv(self.diagonal + alpha, self.off_diagonal, B)
-        if info != 0:  # alpha is lost in the rounding errors of T
-            dense = np.diag(self.diagonal) + np.diag(self.off_diagonal, 1)
-            return Spectrum.of(dense, self.size).solve(B, alpha)
-        return x
-
-    def _turn(self, B: FloatArray, trans: str) -> FloatArray:
-        """Return ``Q @ B`` or ``Q.T @ B``; Q leaves the first row alone."""
-        out = np.array(B, order="F")
-        if len(out) > 1:
-            a = self.reflectors[1:, :-1]
-            out[1:], _, _ = dormqr("L", trans, a, self.tau, out[1:], BLOCK * out.shape[1])
-        return out
-
-
-def _back(solutions: FloatArray, turn: Callable[[FloatArray], FloatArray]) -> FloatArray:
-    """Turn the solutions of all alphas back together: one matrix product."""
+def _all_at_once(solutions: FloatArray, rotate: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """Rotate the solutions of all alphas together: one matrix product."""
     n_alphas, order, k = solutions.shape
     stacked = solutions.transpose(1, 0, 2).reshape(order, n_alphas * k)
-    return turn(stacked).reshape(order, n_alphas, k).transpose(1, 0, 2)
+    return rotate(stacked).reshape(order, n_alphas, k).transpose(1, 0, 2)
 
 
-def solve_once(A: FloatArray, B: FloatArray, alpha: float, size: float = 0.0) -> FloatArray:
+def solve_once(A: Array, B: FloatArray, alpha: float, size: float = 0.0) -> FloatArray:
     """Return ``(A + alpha I)^-1 B`` by one Cholesky factorisation; A is overwritten.
 
     Where alpha is lost in the rounding errors of A, the eigendecomposition takes over; ``size`` is
     that of `Spectrum`.
     """
-    if len(A) == 0:
+    if A.shape[0] == 0:
         return np.zeros_like(B)
-    diagonal = np.diagonal(A).copy()
-    A.flat[:: len(A) + 1] += alpha
-    factor, info = dpotrf(A.T, lower=False, clean=False, overwrite_a=True)
-    if info == 0:
-        return dpotrs(factor, B, lower=False)[0]
-    A = np.triu(A, 1)  # the factor filled the lower triangle; `Spectrum.of` reads the upper one
-    A.flat[:: len(A) + 1] = diagonal
-    return Spectrum.of(A, size).solve(B, alpha)
+    solution = solve_shifted(A, B, alpha)
+    return Spectrum.of(A, size).solve(B, alpha) if solution is None else solution
+
+
+def solve_path(A: Array, B: FloatArray, alphas: FloatArray, size: float = 0.0) -> FloatArray:
+    """Return the solutions for every alpha, (n_alphas, order, k); A is overwritten.
+
+    On the host they come from one tridiagonal reduction, which takes as long as about 8
+    factorisations and half as long as the eigendecomposition. A GPU has no such reduction, and
+    makes 70 factorisations in the time of one decomposition: there it is a factor for each alpha.
+    """
+    if is_on_host(A):
+        return _tridiagonal_path(A, B, alphas, size)
+    solutions = {}
+    for alpha in alphas.tolist():
+        if (found := solve_shifted(A, B, alpha)) is not None:
+            solutions[alpha] = found
+    lost = [alpha for alpha in alphas.tolist() if alpha not in solutions]
+    if lost:  # in rounding errors
+        spectrum = Spectrum.of(A, size)
+        solutions |= {alpha: spectrum.solve(B, alpha) for alpha in lost}
+    return np.stack([solutions[alpha] for alpha in alphas.tolist()])
+
+
+def _tridiagonal_path(A: FloatArray, B: FloatArray, alphas: FloatArray, size: float) -> FloatArray:
+    """Solve for every alpha by ``A = Q T Q'``, T tridiagonal, Q in LAPACK's compact form.
+
+    Whether A is positive semidefinite shows for an alpha that does not make it definite.
+    """
+    order = len(A)
+    reflectors, d, e, tau, _ = dsytrd(A.T, lower=True, lwork=BLOCK * order, overwrite_a=True)
+
+    def rotate(V: FloatArray, trans: str) -> FloatArray:
+        """Return ``Q @ V`` or ``Q.T @ V``; Q leaves the first row alone."""
+        out = np.array(V, order="F")
+        if order > 1:
+            a, work = reflectors[1:, :-1], BLOCK * out.shape[1]
+            out[1:], _, _ = dormqr("L", trans, a, tau, out[1:], work)
+        return out
+
+    def solve(V: FloatArray, alpha: float) -> FloatArray:
+        if order == 1:
+            return V / (d + alpha)
+        _, _, x, info = dptsv(d + alpha, e, V)
+        if info != 0:  # alpha is lost in the rounding errors of T
+            return Spectrum.of(np.diag(d) + np.diag(e, 1), size).solve(V, alpha)
+        return x
+
+    rotated = rotate(B, "T")
+    solutions = np.stack([solve(rotated, alpha) for alpha in alphas])
+    return _all_at_once(solutions, lambda stacked: rotate(stacked, "N"))
 
 
 def refuse_indefinite(lowest: float, highest: float) -> None:
@@ -184,285 +185,141 @@ def refuse_indefinite_matrix(A: FloatArray) -> None:
         refuse_indefinite(values[0], values[-1])
 
 
-TRUSTED = 1e-3
-"""Scores that may be off by more than this share of their targets, by rounding alone, are refused.
-"""
+@final
+@dataclass(frozen=True, eq=False)
+class System:
+    """A symmetric system ``(A + alpha I) c = b``, and the way from c to the weights wanted.
 
+    Each of `solve`, `path` and `spectrum` may overwrite the matrix: one of them is called, once.
 
-class System(ABC):
-    """A symmetric system (A + alpha I) c = b, and the way from c to the weights wanted."""
+    Parameters
+    ----------
+    matrix : (order, order)
+        A, of any namespace.
+    rhs : (order, n_outputs)
+        b, on the host.
+    root : Root, optional
+        How weights of items are made of c; features have their weights as they are.
+    size : float
+        The largest number that A was computed from, 0 where nothing larger than A is known.
+    rounding : float
+        The rounding error of a score, as a share of its target, per unit of the weights.
+    """
 
+    matrix: Array
     rhs: FloatArray
-    """b, of shape (order, n_outputs)."""
-    size: float
-    """The largest number that A was computed from, 0 where it is not known."""
-    rounding: float
-    """The rounding error of a score, as a share of its target, per unit of the weights."""
+    root: Root | None = None
+    size: float = 0.0
+    rounding: float = 0.0
 
-    @abstractmethod
+    @classmethod
+    def primal(cls, graph: PreferenceGraph, F: Matrix, C: Array | None = None) -> Self:
+        """Build with features as unknowns: ``(Z'LZ + alpha I) w = Z'r``.
+
+        Parameters
+        ----------
+        graph : PreferenceGraph
+            The preferences.
+        F : (n_items, n_features)
+            The features Z of its items, or F with ``Z = F C^-T``.
+        C : (n_features, n_features), optional
+            Lower triangular.
+
+        Notes
+        -----
+        [PTAB07] (11) for the function (10), [PTA09] (28) for the function (27), [APS10] (6).
+        """
+        rhs = moment(F, as_columns(graph.rhs), graph.laplacian.anchor())
+        with np.errstate(over="ignore", invalid="ignore"):
+            # [PTAB07] eq. (11), [PTA09] eq. (28): H M M' H', [APS10] eq. (6)
+            gram = graph.laplacian.gram(F)
+        if C is not None:  # sums are whitened in place of rows
+            half = solve_triangular(C, gram)
+            gram = contiguous(solve_triangular(C, contiguous(half.T)))
+            rhs = to_host(solve_triangular(C, like(rhs, C)))
+        _refuse_overflow(gram, rhs)
+        return cls(gram, rhs)
+
+    @classmethod
+    def dual(cls, graph: PreferenceGraph, K: Array, *, trusted: bool = True) -> Self:
+        """Build with coordinates of the graph as unknowns: ``(R'KR + alpha I) c = c0``.
+
+        With ``R c0 = r``, the dual coefficients are ``a = R c``, which solves [PTA09] (17) without
+        ever inverting K or L and without the null space of L that makes (17) lose digits as alpha
+        falls. K is overwritten, and checked unless its kernel is trusted.
+
+        Notes
+        -----
+        [PTAB07] (8) is (17) for scores; [APS10] (7) is symmetric too, of the order of the items.
+        """
+        xp, root = namespace_of(K), graph.laplacian.root()
+        largest = float(xp.max(xp.abs(xp.linalg.diagonal(K))))
+        with np.errstate(over="ignore", invalid="ignore"):
+            reduced = root.like(K).reduce(K)
+        rhs = root.solve(as_columns(graph.rhs))
+        _refuse_overflow(reduced, rhs)
+        if not trusted:
+            refuse_indefinite_matrix(to_host(reduced))
+        return cls(reduced, rhs, root, largest, rounding_of_scores(graph, largest))
+
     def lift(self, C: FloatArray) -> FloatArray:
-        """Turn solutions c into weights."""
+        """Turn solutions c into weights: those of features as they are, ``R @ C`` of items."""
+        # [PTAB07] eq. (8), [PTA09] eq. (17), [APS10] eq. (7)
+        return C if self.root is None else self.root.to_items(C)
 
-    @abstractmethod
     def solve(self, alpha: float) -> FloatArray:
         """Return the weights for one alpha: one Cholesky factorisation."""
+        return self._trusted(solve_once(self.matrix, self.rhs, alpha, self.size))
 
-    @abstractmethod
     def path(self, alphas: FloatArray, *, checked: bool = True) -> FloatArray:
         """Return the weights for every alpha, (n_alphas, n_weights, n_outputs).
 
         Weights whose scores are rounding errors are refused, unless the caller reports the errors
         of each alpha itself (``checked=False``).
         """
+        solutions = solve_path(self.matrix, self.rhs, alphas, self.size)
+        made = self._trusted if checked else self.lift
+        return np.stack([made(C) for C in solutions])
 
-    @abstractmethod
     def spectrum(self) -> Spectrum:
         """Return the decomposition that answers every alpha and every hold-out."""
+        return Spectrum.of(self.matrix, self.size)
 
-    def _trusted_weights(self, C: FloatArray) -> FloatArray:
-        """Turn a solution c into weights; raise where their scores are rounding errors."""
-        weights = self.lift(C)
-        if not np.isfinite(weights).all():
-            raise NumericalError(
-                "The weights must be finite: this problem cannot be solved in double precision. "
-                "Regularise more, or scale the features."
-            )
-        error = self.rounding * float(np.linalg.norm(weights))
-        if error > TRUSTED * float(np.linalg.norm(self.rhs)):
-            raise NumericalError(
-                "The scores must be larger than their rounding errors: the relative error may be "
-                f"{error / float(np.linalg.norm(self.rhs)):.2g}. Centre and scale the features "
-                "(StandardScaler), lower the degree of the kernel, or raise `alpha`."
-            )
-        return weights
+    def _trusted(self, C: FloatArray) -> FloatArray:
+        return trusted_weights(self.lift(C), self.rhs, self.rounding)
 
 
-def _refuse_overflow(*, is_finite: bool) -> None:
+def rounding_of_scores(graph: PreferenceGraph, largest: float) -> float:
+    """Return what ``K a`` rounds off, as a norm over all pairs, per unit of the norm of a.
+
+    ``largest`` is the largest entry of K, which is on its diagonal.
+    """
+    mass = float(graph.laplacian.diagonal().sum())
+    return float(np.finfo(float).eps) * largest * float(np.sqrt(mass))
+
+
+def trusted_weights(weights: FloatArray, rhs: FloatArray, rounding: float) -> FloatArray:
+    """Return weights; raise where their scores are rounding errors."""
+    if not np.isfinite(weights).all():
+        raise NumericalError(
+            "The weights must be finite: this problem cannot be solved in double precision. "
+            "Regularise more, or scale the features."
+        )
+    error = rounding * float(np.linalg.norm(weights))
+    if error > TRUSTED * float(np.linalg.norm(rhs)):
+        raise NumericalError(
+            "The scores must be larger than their rounding errors: the relative error may be "
+            f"{error / float(np.linalg.norm(rhs)):.2g}. Centre and scale the features "
+            "(StandardScaler), lower the degree of the kernel, or raise `alpha`."
+        )
+    return weights
+
+
+def _refuse_overflow(A: Array, rhs: FloatArray) -> None:
     """Raise unless the normal equations are finite."""
-    if not is_finite:
+    if not (is_finite(A) and np.isfinite(rhs).all()):
         raise NumericalError(
             "The normal equations must be finite: squares of the features, the kernel or the "
             "scores exceed the range of double precision. Scale the features, or lower the "
             "degree of the kernel."
         )
-
-
-class HostSystem(System, ABC):
-    """A system whose matrix is here."""
-
-    @abstractmethod
-    def matrix(self) -> FloatArray:
-        """Return A as a matrix that may be overwritten."""
-
-    def solve(self, alpha: float) -> FloatArray:
-        """Return the weights for one alpha: one Cholesky factorisation."""
-        C = solve_once(self._finite_matrix(), self.rhs, alpha, self.size)
-        return self._trusted_weights(C)
-
-    def path(self, alphas: FloatArray, *, checked: bool = True) -> FloatArray:
-        """Return the weights for every alpha, (n_alphas, n_weights, n_outputs)."""
-        solutions = Tridiagonal.of(self._finite_matrix(), self.size).path(self.rhs, alphas)
-        made = self._trusted_weights if checked else self.lift
-        return np.stack([made(C) for C in solutions])
-
-    def spectrum(self) -> Spectrum:
-        """Return the decomposition that answers every alpha and every hold-out."""
-        return Spectrum.of(self._finite_matrix(), self.size)
-
-    def eigenpairs(self) -> tuple[FloatArray, FloatArray]:
-        """Return the eigenvalues, 0 or more, and the eigenvectors; the matrix is overwritten."""
-        found = self.spectrum()
-        return found.values, found.vectors
-
-    def _finite_matrix(self) -> FloatArray:
-        with np.errstate(over="ignore", invalid="ignore"):
-            A = self.matrix()
-        _refuse_overflow(is_finite=bool(np.isfinite(A).all() and np.isfinite(self.rhs).all()))
-        return A
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class DeviceSystem(System):
-    """A system whose matrix is on a device.
-
-    Many alphas are as many factorisations: on a GPU each takes a hundredth of the
-    eigendecomposition or less.
-
-    Parameters
-    ----------
-    matrix : device array
-        A.
-    rhs : (order, n_outputs)
-        b.
-    root : Root, optional
-        How weights of items are made of c; features have their weights as they are.
-    device : Device
-        Where the matrix is.
-    size, rounding : float
-        As in every `System`.
-    """
-
-    matrix: DeviceArray
-    rhs: FloatArray
-    root: Root | None
-    device: Device
-    size: float = 0.0
-    rounding: float = 0.0
-
-    @classmethod
-    def primal(
-        cls, graph: PreferenceGraph, F: DeviceArray, C: DeviceArray | None, device: Device
-    ) -> Self:
-        """Build from features ``Z = F C^-T`` on the device, F if C is None: [PTA09] (28).
-
-        F is overwritten.
-        """
-        F -= F[:CENTRED_ON].mean(0)  # no graph sees the difference, but digits are saved
-        moment = F.T @ device.array(as_columns(graph.rhs))
-        with np.errstate(over="ignore", invalid="ignore"):
-            gram = graph.laplacian.gram_on(F, device)
-        if C is not None:
-            half = device.solve_triangular(C, gram)
-            gram, moment = device.solve_triangular(C, half.T), device.solve_triangular(C, moment)
-        rhs = device.host(moment)
-        _refuse_overflow(is_finite=is_finite(gram) and bool(np.isfinite(rhs).all()))
-        return cls(gram, rhs, None, device)
-
-    @classmethod
-    def dual(cls, graph: PreferenceGraph, K: DeviceArray, device: Device, *, trusted: bool) -> Self:
-        """Build from a kernel matrix on the device, which is overwritten."""
-        root = graph.laplacian.root()
-        size = float(abs(K.diagonal()).max())
-        reduced = root.on(device).reduce(K)
-        rhs = root.solve(as_columns(graph.rhs))
-        _refuse_overflow(is_finite=is_finite(reduced) and bool(np.isfinite(rhs).all()))
-        if not trusted:
-            refuse_indefinite_matrix(device.host(reduced))
-        return cls(reduced, rhs, root, device, size, rounding_of_scores(graph, size))
-
-    def lift(self, C: FloatArray) -> FloatArray:
-        """Turn solutions c into weights."""
-        return C if self.root is None else self.root.to_items(C)
-
-    def solve(self, alpha: float) -> FloatArray:
-        """Return the weights for one alpha: one Cholesky factorisation."""
-        return self._trusted_weights(self._solution(alpha, None))
-
-    def path(self, alphas: FloatArray, *, checked: bool = True) -> FloatArray:
-        """Return the weights for every alpha: a factorisation each."""
-        lost: list[Spectrum] = []
-        made = self._trusted_weights if checked else self.lift
-        return np.stack([made(self._solution(float(a), lost)) for a in alphas])
-
-    def root_on(self, V: DeviceArray) -> DeviceArray:
-        """Return the coordinates of vectors over the items, on the device."""
-        return V if self.root is None else self.root.on(self.device).coordinates(V)
-
-    def eigenpairs(self) -> tuple[FloatArray, DeviceArray]:
-        """Return the eigenvalues, 0 or more, and the eigenvectors, which stay on the device.
-
-        The matrix may be overwritten.
-        """
-        values, vectors = eigh_in_place(self.matrix.contiguous())
-        known = self.device.host(values)
-        refuse_indefinite(known[0], max(known[-1], self.size))
-        return np.maximum(known, 0.0), vectors
-
-    def spectrum(self) -> Spectrum:
-        """Return the decomposition, made on the device and brought here."""
-        values, vectors = self.device.eigh(self.matrix)
-        return Spectrum.known(self.device.host(values), self.device.host(vectors), self.size)
-
-    def _solution(self, alpha: float, lost: list[Spectrum] | None) -> FloatArray:
-        """Solve; where alpha is lost in rounding errors, the eigendecomposition takes over."""
-        A = self.matrix.clone()
-        A.diagonal().add_(alpha)
-        factor = self.device.factor_in_place(A)
-        if factor is not None:
-            return self.device.host(self.device.solve_factored(factor, self.device.array(self.rhs)))
-        known = [] if lost is None else lost
-        if not known:
-            known.append(self.spectrum())
-        return known[0].solve(self.rhs, alpha)
-
-
-def rounding_of_scores(graph: PreferenceGraph, largest: float) -> float:
-    """Return what ``K a`` rounds off, as a norm over all pairs, per unit of the norm of a."""
-    mass = float(graph.laplacian.diagonal().sum())
-    return float(np.finfo(float).eps) * largest * float(np.sqrt(mass))
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Primal(HostSystem):
-    """Features as unknowns: ``(Z'LZ + alpha I) w = Z'r``.
-
-    Notes
-    -----
-    [PTAB07] (11) for the function (10), [PTA09] (28) for the function (27), [APS10] (6).
-    """
-
-    graph: PreferenceGraph
-    Z: Matrix
-    rhs: FloatArray
-    size: float = 0.0
-    """Nothing larger than A itself is known."""
-    rounding: float = 0.0
-    """The scores are differences of features, of which the graph has taken the offset."""
-
-    @classmethod
-    def of(cls, graph: PreferenceGraph, Z: Matrix) -> Self:
-        """Build from a graph and the features of its items."""
-        return cls(graph, Z, moment(Z, as_columns(graph.rhs), graph.laplacian.anchor()))
-
-    def matrix(self) -> FloatArray:
-        """Return ``Z' L Z``."""
-        # [PTAB07] eq. (11), [PTA09] eq. (28): H M M' H', [APS10] eq. (6)
-        return self.graph.laplacian.gram(self.Z)
-
-    def lift(self, C: FloatArray) -> FloatArray:
-        """Return the weights as they are."""
-        return C
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Dual(HostSystem):
-    """Coordinates of the graph as unknowns: ``(R'KR + alpha I) c = c0`` with ``R c0 = r``.
-
-    The dual coefficients are ``a = R c``, which solves [PTA09] (17) without ever inverting K or L
-    and without the null space of L that makes (17) lose digits as alpha falls.
-
-    Notes
-    -----
-    [PTAB07] (8) is (17) for scores; [APS10] (7) is symmetric too, of the order of the items.
-    """
-
-    reduced: FloatArray
-    root: Root
-    rhs: FloatArray
-    size: float
-    """Largest entry of K, which is on its diagonal."""
-    rounding: float
-    """What ``K a`` rounds off, as a norm over all pairs, per unit of the norm of a."""
-
-    @classmethod
-    def of(cls, graph: PreferenceGraph, K: FloatArray, *, trusted: bool = True) -> Self:
-        """Reduce a kernel matrix, which is overwritten; check it unless its kernel is trusted."""
-        root = graph.laplacian.root()
-        largest = float(np.abs(np.diagonal(K)).max(initial=0.0))
-        with np.errstate(over="ignore", invalid="ignore"):
-            reduced = root.reduce(K)
-        if not trusted and np.isfinite(reduced).all():
-            refuse_indefinite_matrix(reduced)
-        rhs = root.solve(as_columns(graph.rhs))
-        return cls(reduced, root, rhs, largest, rounding_of_scores(graph, largest))
-
-    def matrix(self) -> FloatArray:
-        """Return ``R' K R``; this system cannot be used after it is overwritten."""
-        return self.reduced
-
-    def lift(self, C: FloatArray) -> FloatArray:
-        """Return ``R @ C``, one weight per item."""
-        return self.root.to_items(C)  # [PTAB07] eq. (8), [PTA09] eq. (17), [APS10] eq. (7)

@@ -102,38 +102,32 @@ def most_used_first(
 ) -> tuple[ColumnOrder, NDArray[Any], NDArray[Any]]:
     """Sort the columns of a CSR matrix by how often they are used.
 
-    Return their order, the values and the indices. Values that are of another type are copied, and
-    since the copy is free to choose, entries of the most frequent columns come first in each row.
+    Return their order, the values and the indices. Values that are rounded are copied, and since
+    the copy is free to choose, entries of the most frequent columns come first in each row.
     """
-    starts = X.indptr.astype(np.int64, copy=False)
+    starts, columns = X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False)
     edges = even_parts(starts)
-    order = np.argsort(-_counts(X, edges), kind="stable")
+    counts = sum_parts(
+        lambda first, last, out: count_columns(columns, first, last, out), starts[edges], X.shape[1]
+    )
+    order = np.argsort(-counts, kind="stable")
     number = np.empty(len(order), dtype=np.uint16)
     number[order] = np.arange(len(order))
-    indices = np.empty(len(X.indices), dtype=np.uint16)
-    if X.data.dtype == dtype:
+    indices = np.empty(len(columns), dtype=np.uint16)
+    if X.data.dtype == np.float64 and dtype == np.float32:
+        values = np.empty(len(X.data), dtype=dtype)
         run_parts(
-            lambda _, first, last: renumber_columns(X.indices, number, first, last, indices),
-            X.indptr[edges],
+            lambda _, first, last: pack_rows(
+                X.data, columns, starts, number, n_cached, first, last, values, indices
+            ),
+            edges,
         )
-        return ColumnOrder(order), X.data, indices
-    values = np.empty(len(X.data), dtype=dtype)
+        return ColumnOrder(order), values, indices
     run_parts(
-        lambda _, first, last: pack_rows(
-            X.data, X.indices, starts, number, n_cached, first, last, values, indices
-        ),
-        edges,
+        lambda _, first, last: renumber_columns(columns, number, first, last, indices),
+        starts[edges],
     )
-    return ColumnOrder(order), values, indices
-
-
-def _counts(X: Any, edges: IntArray) -> FloatArray:
-    """Return how often each column is used."""
-
-    def count(first: int, last: int, out: FloatArray) -> None:
-        count_columns(X.indices, first, last, out)
-
-    return sum_parts(count, X.indptr[edges], X.shape[1])
+    return ColumnOrder(order), X.data.astype(dtype, copy=False), indices
 
 
 @final
@@ -352,6 +346,11 @@ BLOCK_BYTES = 1 << 18
 """Dense rows are brought to float64 in blocks of this size, which stay in a core's cache."""
 
 
+def _bytes(entries: NDArray[Any]) -> NDArray[np.uint8]:
+    """Look at entries as their bytes, (n_entries, n_bytes)."""
+    return entries.view(np.uint8).reshape(len(entries), entries.itemsize)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class SparseRows(StoredRows):
@@ -411,7 +410,8 @@ class SparseRows(StoredRows):
         data, indices = (np.empty(starts[-1], dtype=a.dtype) for a in (self.data, self.indices))
 
         def task(_: int, first: int, last: int) -> None:
-            copy_rows(*self._arrays, items, starts, first, last, data, indices)
+            for given, taken in ((self.data, data), (self.indices, indices)):
+                copy_rows(_bytes(given), self.indptr, items, starts, first, last, _bytes(taken))
 
         run_parts(task, even_parts(starts))
         return SparseRows(data, indices, starts, self.n_features, self.columns)

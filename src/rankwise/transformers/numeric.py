@@ -1,8 +1,9 @@
 """Numbers inside each query: scales, ranks, and what blanks are filled with."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, final, get_args
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_choice, check_flag, refuse_overflow
+from rankwise.core.checks import refuse_overflow
 from rankwise.core.queries import Queries
 from rankwise.core.threads import in_threads
 from rankwise.native.within_queries import (
@@ -77,7 +78,6 @@ class WithinQueryScaler(QueryTransformer):
         return tags
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
-        check_choice("scale", self.scale, get_args(Scale))
         if self.scale != "max_abs":
             owner = f"WithinQueryScaler(scale={self.scale!r})"
             refuse_sparse_rows(X, owner, "Use scale='max_abs', or X.toarray().")
@@ -189,12 +189,12 @@ class WithinQueryRanks(QueryTransformer):
     def __init__(self, output: RanksOutput = "ranks") -> None:
         self.output = output
 
-    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:  # noqa: ARG002
-        check_choice("output", self.output, get_args(RanksOutput))
+    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:
+        pass
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:  # noqa: ARG002
         ranks = ranks_within_queries(X, queries)
-        return ranks if self.output == "ranks" else np.hstack([X, ranks])
+        return ranks if self.output == "ranks" else np.concatenate([X, ranks], axis=1)
 
     def _names(self, names: list[str]) -> list[str]:
         ranks = [f"rank of {name}" for name in names]
@@ -240,8 +240,6 @@ class WithinQueryImputer(QueryTransformer):
         self.add_indicator = add_indicator
 
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> FloatArray:  # noqa: ARG002
-        check_choice("filling", self.filling, get_args(Filling))
-        check_flag("add_indicator", self.add_indicator)
         fill_values = self._fill_values(X, queries)
         # fallback: the median of the statistic over the queries that have one
         known = ~np.isnan(fill_values)
@@ -262,8 +260,10 @@ class WithinQueryImputer(QueryTransformer):
         return np.where(low <= high, low, np.nan)
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
-        blank = np.isnan(X)
         filled = X.copy()
+        if len(self.indicated_) == 0 and math.isfinite(np.vdot(X, X)):
+            return filled  # nothing is blank
+        blank = np.isnan(X)
         if blank.any():
             fill_values = self._fill_values(X, queries) if found is None else found
             fill_values = np.where(np.isnan(fill_values), self.fallback_, fill_values)

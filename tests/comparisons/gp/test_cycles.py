@@ -7,9 +7,10 @@ import pytest
 from scipy.special import ndtr
 
 import reference
+from processes import conditioned
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
-from rankwise.features.context_covariances import WithCycles
+from rankwise.comparisons.gp.terms import Circles, Effects, WithCircles
 from rankwise.rankers.scoring_function import scoring_function
 
 KERNEL = SquaredExponential(1.5, 1.2, 0.4)
@@ -74,7 +75,7 @@ def test_circles_are_learnt_where_scores_are_at_chance():
         losses[mode] = -np.mean(np.log(gp.predict_pair(*new.T)))
     assert losses[False] > 0.6
     assert losses["auto"] < 0.45
-    assert gp.cyclic_ is not None
+    assert any(isinstance(term, Circles) for term in gp.terms_)
 
 
 def test_circles_are_not_believed_in_without_evidence():
@@ -84,7 +85,7 @@ def test_circles_are_not_believed_in_without_evidence():
     pairs = np.where((lead > 0.0)[:, None], ends, ends[:, ::-1])
     gp = PreferenceGP(likelihood="probit", intransitive="auto").fit(X, pairs=pairs)
     plain = PreferenceGP(likelihood="probit").fit(X, pairs=pairs)
-    assert gp.cyclic_ is None
+    assert not any(isinstance(term, Circles) for term in gp.terms_)
     np.testing.assert_allclose(gp.predict(X), plain.predict(X), atol=1e-8)
 
 
@@ -116,7 +117,7 @@ def test_duels_give_the_comparisons_back():
 
 def test_the_gradient_of_the_kernel_equals_finite_differences():
     rng = np.random.default_rng(1)
-    kernel = WithCycles(KERNEL, SquaredExponential(0.8, 1.5, 0.3), 2)
+    kernel = WithCircles(KERNEL, SquaredExponential(0.8, 1.5, 0.3), 2)
     A = np.column_stack([rng.normal(size=(5, 4)), [1, 1, 1, 0, 1], [1, 1, 0, 0, 1]])
     B, M, g = A[[1, 4, 0]], rng.normal(size=(5, 3)), rng.normal(size=5)
     for value, gradient in (
@@ -187,17 +188,17 @@ def test_circles_with_judges_dates_and_covariates_equal_the_reference(kind):
     ).fit(X, pairs=table)
     r, asked = np.ones(len(PAIRS)), {"judges": {"judge": 1}, "dates": {"date": 70.0}}.get(kind, {})
     if kind == "judges":
-        gp.likelihood_ = replace(gp.likelihood_, **HABITS)
+        conditioned(gp, likelihood=replace(gp.likelihood_, **HABITS))
         r = np.exp(HABITS["log_reliability"])[table.judge.index]
     if kind == "dates":
-        gp.drift_ = DRIFT
+        conditioned(gp, drift=DRIFT)
     if kind == "covariates":
         asked = {"covariates": {"home": [1.5]}}
-    gp._condition(gp._inference(gp._recorded), None)
     date = np.append(table.date, 70.0) if kind == "dates" else np.zeros(len(PAIRS) + 1)
     home, deviation = np.zeros(len(PAIRS) + 1), 0.0
     if kind == "covariates":
-        home, (deviation,) = np.append(table.covariates[:, 0], 1.5), gp.effect_deviations_
+        home = np.append(table.covariates[:, 0], 1.5)
+        (deviation,) = gp.process_.model.term(Effects).deviations
     C = covariance_of_comparisons([*PAIRS.tolist(), [2, 5]], date, home, deviation)
     A = np.eye(len(PAIRS), len(C))
     densities = [lambda s, scale=scale: ndtr(scale * s) for scale in r]

@@ -5,8 +5,10 @@ import pytest
 from scipy.special import ndtr
 
 import reference
+from processes import conditioned
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
-from rankwise.comparisons.gp.context import AnswerContext
+from rankwise.comparisons.gp.answers import AnswerTable
+from rankwise.comparisons.gp.terms import Effects
 
 KERNEL = SquaredExponential(1.5, 1.2, 0.4)
 N_ITEMS = 7
@@ -41,8 +43,7 @@ def fixed(**options):
 
 def with_drift(gp, drift=DRIFT):
     """Condition a fitted process on its answers with another drift."""
-    gp.drift_ = drift
-    return gp._condition(gp._inference(gp._recorded), None)
+    return conditioned(gp, drift=drift)
 
 
 def dense_covariance(dates):
@@ -64,7 +65,7 @@ def test_posterior_at_any_date_equals_the_reference(home):
     A[rows, at * N_ITEMS + table.first] = table.outcome
     A[rows, at * N_ITEMS + table.second] = -table.outcome
     if home:
-        deviation = gp.effect_deviations_[0]
+        deviation = gp.process_.model.term(Effects).deviations[0]
         K = np.block([[K, np.zeros((len(K), 1))], [np.zeros((1, len(K))), deviation**2]])
         A = np.column_stack([A, table.outcome * table.covariates[:, 0]])
     mean, cov, log_evidence, _, _ = reference.ep_by_quadrature(K, A, [ndtr] * 8, n_passes=12)
@@ -101,13 +102,14 @@ def test_drift_is_learnt_and_the_future_predicted_better():
 def test_dates_are_rounded_to_the_resolution_that_is_affordable():
     date = np.linspace(0.0, 100.0, 2000)
     ends = np.random.default_rng(0).integers(9, size=(2000, 2))
-    rounded = AnswerContext(dates_of_pairs=date, dates_of_ties=date[:0]).rounded(ends, 300)
-    shown = {(i, t) for pair, t in zip(ends, rounded.dates_of_pairs, strict=True) for i in pair}
+    ones, none = np.ones(2000), np.zeros((2000, 0))
+    table = AnswerTable(ends, ones < 1.0, ones, ones, None, date, none)
+    rounded = table.rounded(300).date
+    shown = {(i, t) for pair, t in zip(ends, rounded, strict=True) for i in pair}
     assert 150 < len(shown) <= 300
-    assert rounded.dates_of_pairs[-1] == 100.0
-    assert np.abs(rounded.dates_of_pairs - date).max() < 3.0
-    same = AnswerContext(dates_of_pairs=date, dates_of_ties=date[:0]).rounded(ends, 5000)
-    np.testing.assert_array_equal(same.dates_of_pairs, date)
+    assert rounded[-1] == 100.0
+    assert np.abs(rounded - date).max() < 3.0
+    np.testing.assert_array_equal(table.rounded(5000).date, date)
 
 
 def test_forms_of_dates_agree(tmp_path):
@@ -126,7 +128,7 @@ def test_forms_of_dates_agree(tmp_path):
     np.testing.assert_array_equal(load(tmp_path / "gp.rankwise").predict(X), one.predict(X))
     assert one.leaderboard().answers.sum() == 60
     np.testing.assert_allclose(
-        one.kernel_(X, one.basis_rows_) @ one.weights_of_basis_rows, one.predict(X), atol=1e-8
+        one.kernel_(X, one.basis_rows_) @ one.process_.weights, one.predict(X), atol=1e-8
     )
     assert one.suggest().shape == (1, 2)
 
@@ -136,8 +138,7 @@ def test_update_knows_dates_and_judges():
     head, tail = table.take(np.arange(22)), table.take(np.arange(22, 30))
     gp = with_drift(fixed().fit(X, pairs=head))
     whole = with_drift(fixed().fit(X, pairs=table))
-    gp.effect_deviations_ = whole.effect_deviations_
-    gp._condition(gp._inference(gp._recorded), None).update(tail)
+    conditioned(gp, effects=whole.process_.model.term(Effects)).update(tail)
     when = {"date": table.date.max()}
     np.testing.assert_allclose(gp.predict(X, **when), whole.predict(X, **when), atol=1e-5)
     back = gp.forget(tail).predict(X)

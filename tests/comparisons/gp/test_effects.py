@@ -5,8 +5,10 @@ import pytest
 from scipy.special import ndtr
 
 import reference
+from processes import conditioned
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
 from rankwise.comparisons.gp.answers import ShownItems
+from rankwise.comparisons.gp.terms import Effects
 
 KERNEL = SquaredExponential(1.5, 1.2, 0.4)
 N_ITEMS = 9
@@ -36,9 +38,9 @@ def fixed(**options):
 
 def dense_prior(gp):
     """Return the covariance of scores and effects, all independent of each other."""
-    K = np.zeros((N_ITEMS + len(gp.effect_names_),) * 2)
+    K = np.zeros((N_ITEMS + len(gp.process_.model.term(Effects).effects),) * 2)
     K[:N_ITEMS, :N_ITEMS] = KERNEL(X, X)
-    K[N_ITEMS:, N_ITEMS:] = np.diag(np.square(gp.effect_deviations_))
+    K[N_ITEMS:, N_ITEMS:] = np.diag(np.square(gp.process_.model.term(Effects).deviations))
     return K
 
 
@@ -68,7 +70,7 @@ def test_posterior_of_scores_and_effects_equals_the_reference():
 
 def test_usual_values_of_a_covariate_have_effects_of_usual_size():
     gp = fixed().fit(X, pairs=games(300))
-    home, length = gp.effect_deviations_
+    home, length = gp.process_.model.term(Effects).deviations
     assert length == pytest.approx(home * np.sqrt(2.0 / 3.0) / 10.0, rel=0.1)
 
 
@@ -147,8 +149,7 @@ def test_update_and_forget_know_covariates(tmp_path):
     whole = fixed(tie_width=0.3).fit(X, pairs=table)
     start = fixed(tie_width=0.3).fit(X, pairs=head)
     start.save(tmp_path / "gp.rankwise")
-    start.effect_deviations_ = whole.effect_deviations_
-    grown = start._condition(start._inference(start._recorded), None).update(tail)
+    grown = conditioned(start, effects=whole.process_.model.term(Effects)).update(tail)
     np.testing.assert_allclose(grown.predict(X), whole.predict(X), atol=1e-5)
     assert grown.effects_[0].value == pytest.approx(whole.effects_[0].value, abs=1e-5)
     assert grown.leaderboard().answers.sum() == 60
@@ -185,7 +186,7 @@ def test_names_alone_have_effects_too():
 
 
 def test_items_are_shown_once_in_every_way():
-    plain = ShownItems.plain(4, 1)
+    plain = ShownItems.plain(4, (0.0,))
     pairs = np.array([[0, 1], [0, 1], [1, 0], [2, 3], [3, 0]])
     x = np.array([[1.0], [1.0], [-1.0], [0.0], [2.0]])
     shown, positions = plain.extended(pairs, x)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
+from processes import inference_of
 from rankwise import (
     ConvergenceWarning,
     InvalidInputError,
@@ -14,7 +15,12 @@ from rankwise import (
     average_over_length_scales,
 )
 from rankwise.comparisons.gp import evidence
-from rankwise.comparisons.gp.answers import DistinctItems, choose_likelihood, recorded_comparisons
+from rankwise.comparisons.gp.answers import (
+    DistinctItems,
+    GivenAnswers,
+    ShownItems,
+    choose_likelihood,
+)
 from rankwise.comparisons.gp.evidence import (
     Inference,
     NegativeLogEvidence,
@@ -22,8 +28,7 @@ from rankwise.comparisons.gp.evidence import (
     most_probable,
 )
 from rankwise.comparisons.gp.inference.ep import expectation_propagation
-from rankwise.core.queries import TrainingData
-from rankwise.features.context_covariances import WithDrift, WithEffects
+from rankwise.comparisons.gp.terms import Covariance, Drift, Effects, Scores
 from rankwise.features.covariances import Hyperprior, SklearnKernel
 from rankwise.solve.iteration import StoppingRule
 
@@ -69,9 +74,18 @@ KERNELS = {
     "ours": SquaredExponential(1.5, (0.8, 2.0)),
     "with item effects": SquaredExponential(1.5, (0.8, 2.0), 0.4),
     "scikit-learn": SklearnKernel(ConstantKernel(2.0) * RBF([0.8, 2.0])),
-    "with drift": WithDrift(SquaredExponential(1.5, 0.8, 0.4), 1.5, 0.7, 1.0),
-    "with effects": WithEffects(SquaredExponential(1.5, 0.8, 0.4), (0.7,)),
+    "with drift": Covariance((Drift(SquaredExponential(1.5, 0.8, 0.4), 1.5, 0.7, 1.0),), 1),
+    "with effects": Covariance(
+        (Scores(SquaredExponential(1.5, 0.8, 0.4)), Effects(None, ("x",), (0.7,))), 1
+    ),
 }
+
+
+def recorded(likelihood, X, pairs, tied, margin=None, weight=None):
+    """Return comparisons of rows."""
+    answers = GivenAnswers(None, pairs, tied, margin, weight)
+    table = answers.table(answers.data(len(X)), likelihood)
+    return table.shown_as(ShownItems.plain(len(X)), DistinctItems.of(X))[1]
 
 
 @pytest.mark.parametrize("hyperprior", ["weak", None])
@@ -85,8 +99,7 @@ def test_gradient_equals_finite_differences(case, kernel, hyperprior):
     tied = [[0, 1], [5, 6], [3, 4]] if with_ties else None
     margin = rng.normal(size=len(pairs)) if name == "gaussian" else None
     weight = rng.uniform(0.1, 1.5, len(pairs)) if "light" in case else None
-    data = TrainingData.of(len(X), pairs=pairs, pair_margin=margin, pair_weight=weight)
-    comparisons = recorded_comparisons(data, tied, DistinctItems.of(X), name)
+    comparisons = recorded(name, X, pairs, tied, margin, weight)
     likelihood = choose_likelihood(name, comparisons, None, 0.05, 0.4)
     basis = None if n_basis is None else X[:n_basis]
     inference = Inference(X[comparisons.items], comparisons, basis, method)
@@ -106,8 +119,7 @@ def test_gradient_equals_finite_differences(case, kernel, hyperprior):
 
 def test_without_flips_the_objective_is_that_of_the_likelihood_behind_them():
     X, pairs, _ = wave(20, 60, flips=0.1)
-    data = TrainingData.of(len(X), pairs=pairs[:50])
-    comparisons = recorded_comparisons(data, pairs[50:], DistinctItems.of(X), "robust")
+    comparisons = recorded("robust", X, pairs[:50], pairs[50:])
     robust = choose_likelihood("robust", comparisons, None, 0.1, 0.5)
     inference = Inference(X[comparisons.items], comparisons, None, "ep")
     kernel = SquaredExponential(2.0, 1.0)
@@ -272,7 +284,7 @@ def test_more_starts_and_more_steps_never_find_less():
     one = PreferenceGP().fit(X, pairs=pairs)
     many = PreferenceGP(n_starts=5, random_state=0).fit(X, pairs=pairs)
     assert many.log_marginal_likelihood_ >= one.log_marginal_likelihood_ - 1e-6
-    inference = one._inference(one.posterior_.prior.comparisons)
+    inference = inference_of(one)
     start = SquaredExponential(1.0, "per_feature", 0.3).fitted_to(X)
     likelihood = choose_likelihood("robust", inference.comparisons, None, 0.02, 0.5)
     rng = np.random.default_rng(0)

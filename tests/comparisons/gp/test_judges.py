@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reference
+from processes import conditioned
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
 from rankwise.comparisons.gp.inference.likelihood import GaussianMargin, ProbitWithTies, WithFlips
 from rankwise.comparisons.gp.inference.likelihood_base import Outcomes
@@ -37,8 +38,7 @@ def log_loss(gp, table, judge=None):
 
 def with_habits(gp, **habits):
     """Give the judges of a process that was fitted without learning some habits."""
-    gp.likelihood_ = replace(gp.likelihood_, **habits)
-    return gp._condition(gp._inference(gp._recorded), None)
+    return conditioned(gp, likelihood=replace(gp.likelihood_, **habits))
 
 
 @pytest.mark.parametrize("flip_rate", [0.0, 0.05])
@@ -83,8 +83,7 @@ def test_learnt_habits_are_the_most_probable_ones(likelihood):
         habit = getattr(found, name).copy()
         habit[judge] += step
         moved = replace(found, **{name: habit})
-        gp.likelihood_ = moved
-        gp._condition(gp._inference(gp._recorded), None)
+        conditioned(gp, likelihood=moved)
         prior = np.sum((moved.log_reliability / moved.reliability_spread) ** 2)
         prior += np.sum((moved.log_width / moved.width_spread) ** 2)
         return gp.log_marginal_likelihood_ - 0.5 * prior

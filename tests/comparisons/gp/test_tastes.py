@@ -8,13 +8,15 @@ import pytest
 from scipy.linalg import block_diag
 
 import reference
+from processes import conditioned, inference_of
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
 from rankwise.comparisons.gp.answers import choose_likelihood
 from rankwise.comparisons.gp.evidence import Inference, NegativeLogEvidence
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.prior import factorize_kernel, moments_under
 from rankwise.comparisons.gp.inference.tastes import GROUP_ENTRIES, MarkedRows, group_persons
-from rankwise.features.context_covariances import WithEffects, WithTastes, WithTraits
+from rankwise.comparisons.gp.persons import PersonTraits
+from rankwise.comparisons.gp.terms import Covariance, Effects, Scores, Tastes, Traits
 from rankwise.features.covariances import Hyperprior
 from rankwise.solve.iteration import StoppingRule
 
@@ -48,8 +50,7 @@ def fixed(likelihood="probit", **options):
 
 def with_tastes(gp):
     """Condition a fitted process on its answers with the kernel of tastes above."""
-    gp.tastes_ = TASTES
-    return gp._condition(gp._inference(gp._recorded), None)
+    return conditioned(gp, tastes=TASTES)
 
 
 def log_loss(gp, table, **who):
@@ -98,7 +99,7 @@ def test_blocks_equal_one_kernel_over_persons_and_items(likelihood, entries):
     pairs = np.array([rng.choice(min(2 + p, N_ITEMS), 2, replace=False) for p in who])
     tied = (rng.random(len(who)) < 0.2) & (likelihood != "gaussian")
     extra = {"margin": rng.normal(size=len(who)), "weight": rng.uniform(0.3, 2.5, len(who))}
-    kernel = WithTastes(COMMON, TASTES)
+    kernel = Covariance((Scores(COMMON), Tastes(TASTES)), 2)
     blocks = Comparisons.from_pairs(pairs, tied=tied, judge=who, **extra)
     rows = np.column_stack([X[blocks.items], np.zeros(len(blocks.items))])
     model = choose_likelihood(likelihood, blocks, None, 0.05, 0.4)
@@ -117,9 +118,9 @@ def test_blocks_equal_one_kernel_over_persons_and_items(likelihood, entries):
     )
 
 
-MARKED = WithTastes(
-    WithTraits(WithEffects(COMMON, (0.5, 5e-4)), TRAITS, 2, 3), TASTES, 2
-)  # the second covariate is of the order of a thousand
+OF_PERSONS = Traits(TRAITS, PersonTraits.of({"ann": [0.0] * 3, "bob": [1.0] * 3}), np.zeros((2, 3)))
+EFFECTS = Effects(None, ("x", "y"), (0.5, 5e-4))  # the second is of the order of a thousand
+MARKED = Covariance((Scores(COMMON), EFFECTS, OF_PERSONS, Tastes(TASTES)), 2)
 
 
 def marked_problem(entries):
@@ -187,9 +188,9 @@ def test_gradient_equals_finite_differences(likelihood):
     table = answers(60)
     gp = fixed(likelihood).fit(X, pairs=table)
     free = tuple(gp.likelihood_.free_parameters)
-    kernel = WithTastes(COMMON, TASTES)
+    kernel = Covariance((Scores(COMMON), Tastes(TASTES)), 2)
     objective = NegativeLogEvidence(
-        gp._inference(gp._recorded),
+        inference_of(gp),
         kernel,
         gp.likelihood_,
         free,
@@ -210,12 +211,13 @@ def moved(kernel, step):
 @pytest.mark.parametrize("with_traits", [False, True])
 def test_kernel_derivatives_equal_finite_differences(persons, with_traits):
     rng = np.random.default_rng(0)
-    common, Z = COMMON, np.zeros((N_ITEMS, 0))
+    terms, Z = (Scores(COMMON), Tastes(TASTES)), np.zeros((N_ITEMS, 0))
     if with_traits:
-        common, Z = WithTraits(COMMON, TRAITS, 2, 3), rng.normal(size=(N_ITEMS, 3))
+        terms = (Scores(COMMON), OF_PERSONS, Tastes(TASTES))
+        Z = rng.normal(size=(N_ITEMS, 3))
     rows = np.column_stack([X, Z, [0, 1, 1, 2, 2, 2]]).astype(float)
     other = np.column_stack([X[::-1], Z[::-1], persons])
-    kernel = WithTastes(common, TASTES, 2).fitted_to(rows)
+    kernel = Covariance(terms, 2).fitted_to(rows)
     M, g = rng.normal(size=(N_ITEMS, N_ITEMS)), rng.normal(size=N_ITEMS)
     K = kernel(rows, other)
     np.testing.assert_allclose(kernel.diagonal(rows), kernel(rows, rows).diagonal(), atol=1e-12)
@@ -227,7 +229,6 @@ def test_kernel_derivatives_equal_finite_differences(persons, with_traits):
             kernel.weighted_variance_gradient(rows, other, g),
             lambda k: g @ k.difference_variance(rows, other),
         ),
-        (kernel.own_variance_gradient(), lambda k: k.own_variance),
     ):
         expected = [
             (
@@ -427,8 +428,7 @@ def scaled(persons):
 
 def with_traits(gp):
     """Condition a fitted process with the kernels above."""
-    gp.tastes_, gp.traits_ = TASTES, TRAITS
-    return gp._condition(gp._inference(gp._recorded), None)
+    return conditioned(gp, tastes=TASTES, traits=TRAITS)
 
 
 def test_persons_with_features_equal_the_reference():
@@ -455,11 +455,13 @@ def test_persons_with_features_equal_the_reference():
 def test_persons_who_come_later_count_like_those_of_the_fit():
     table = answers(60)
     known = fixed().fit(X, pairs=table, persons={**AGES, "eve": [65.0, 1.0]})
-    scale = known.person_traits_
+    scale = known.process_.model.term(Traits).persons
     later = fixed().fit(X, pairs=table, persons=AGES)
-    later.person_traits_ = replace(later.person_traits_, centre=scale.centre, scale=scale.scale)
-    later = later.with_persons({"eve": [65.0, 1.0], **AGES})
-    again = later._condition(later._inference(later._recorded), None)
+    model = later.process_.model
+    own = model.term(Traits)
+    persons = replace(own.persons, centre=scale.centre, scale=scale.scale)
+    later.process_ = replace(later.process_, model=model.with_term(replace(own, persons=persons)))
+    again = conditioned(later.with_persons({"eve": [65.0, 1.0], **AGES}))
     np.testing.assert_allclose(
         again.predict(judge="eve"), known.predict(judge="eve"), rtol=1e-6, atol=1e-8
     )
@@ -529,11 +531,10 @@ def test_features_of_persons_tell_what_new_ones_like(tmp_path):
 
 
 def test_traits_have_the_gradient_of_finite_differences():
-    gp = fixed().fit(X, pairs=answers(60), persons=AGES)
-    gp.traits_, gp.tastes_ = TRAITS, TASTES
-    kernel, free = gp._covariance, tuple(gp.likelihood_.free_parameters)
+    gp = with_traits(fixed().fit(X, pairs=answers(60), persons=AGES))
+    kernel, free = gp.process_.model.covariance, tuple(gp.likelihood_.free_parameters)
     objective = NegativeLogEvidence(
-        gp._inference(gp._recorded),
+        inference_of(gp),
         kernel,
         gp.likelihood_,
         free,
@@ -554,7 +555,7 @@ def test_order_and_covariates_count_beside_tastes(persons):
     gp = with_tastes(gp) if persons is None else with_traits(gp)
     features = () if persons is None else (np.vstack([np.zeros(2), scaled(persons)]), TRAITS(X, X))
     K = reference.person_item_covariance(COMMON(X, X), TASTES(X, X), N_PERSONS, *features)
-    deviation = gp.effect_deviations_[0]
+    deviation = gp.process_.model.term(Effects).deviations[0]
     K = np.block([[K, np.zeros((len(K), 1))], [np.zeros((1, len(K))), np.array([[deviation**2]])]])
     place = table.judge.index + 1
     A, rows = np.zeros((18, len(K))), np.arange(18)

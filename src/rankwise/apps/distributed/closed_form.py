@@ -24,8 +24,9 @@ from rankwise.rankers.linear.statistics import Statistics
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import ALPHAS, RankRLSCV
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.leave_query_out import Elsewhere, leave_query_out
+from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.path import Candidate, ChoiceRule, as_measure, check_alphas, path_of_queries
+from rankwise.selection.refits import Elsewhere
 
 
 class ClosedFormDaskRanker(DaskRanker, ABC):

@@ -12,8 +12,8 @@ from rankwise.apps.distributed.engine import engine_of
 from rankwise.apps.distributed.partitions import PartitionRows, Partitions, concatenate_ids
 from rankwise.apps.distributed.shares import SharedProblem, refuse_ordered_weights
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import real_number
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import checked
 from rankwise.core.queries import Queries
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
 from rankwise.measures.value import Measure
@@ -136,7 +136,7 @@ class DaskLinearRankRLS(DaskRanker):
         options = self.get_params(deep=False)
         del options["client"]
         ranker = LinearRankRLS(**options)
-        settings = Settings.of(ranker)
+        settings = Settings.of(checked(ranker))
         refuse_ordered_weights(self.query_weight)
         # validation data, or queries drawn from the training data
         validator = None
@@ -165,11 +165,6 @@ class DaskLinearRankRLS(DaskRanker):
             raise InvalidInputError(
                 "`X_val` and `y_val` must be given with `alphas` or `early_stopping` if there "
                 "is a single query: got none."
-            )
-        if not 0.0 < real_number(self.validation_fraction) < 1.0:
-            raise InvalidInputError(
-                f"`validation_fraction` must lie between 0 and 1: got {self.validation_fraction!r}."
-                " Or give X_val, y_val and qid_val."
             )
         # draw from the sorted ids, which do not depend on the partitions
         order = sorted(range(len(ids)), key=lambda k: _sort_key(ids[k]))

@@ -101,7 +101,7 @@ def _text(value: float) -> str:
 def in_single_precision(function: ScoringFunction, X: FloatArray) -> FloatArray:
     """Score as Solr and the LTR plugins do: float32 throughout, feature after feature."""
     shift, scale, weights = (
-        np.float32(values) for values in (function.shift, function.scale, function.weights)
+        values.astype(np.float32) for values in (function.shift, function.scale, function.weights)
     )
     if not (scale > 0).all():
         raise NumericalError(

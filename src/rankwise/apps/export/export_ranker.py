@@ -31,7 +31,7 @@ from rankwise.apps.export.onnx_steps import (
     write_steps_onnx,
 )
 from rankwise.comparisons.gp.inference.posterior import Posterior
-from rankwise.comparisons.gp.process import ProcessRanker
+from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.core.arrays import FloatArray, dense_rows, raw_rows
 from rankwise.core.checks import check_choice, check_finite
 from rankwise.core.display import listed
@@ -504,7 +504,7 @@ def _posterior(ranker: Any) -> Posterior | None:  # noqa: ARG001
 
 
 @_posterior.register
-def _posterior_of_process(ranker: ProcessRanker) -> Posterior | None:
+def _posterior_of_process(ranker: PreferenceGP) -> Posterior | None:
     return None if ranker.drift_ is not None else ranker.posterior_  # a row has no date
 
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from sklearn.pipeline import Pipeline
 
 from rankwise.apps.report.figures import FigureWriter
-from rankwise.comparisons.gp.process import ProcessRanker
+from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
 from rankwise.core.arrays import FloatArray
 from rankwise.core.comparisons.comparison_table import ComparisonTable
@@ -384,13 +384,13 @@ def _explanation_text(explanation: Explanation, judged: JudgedModels) -> str:
 
 
 @singledispatch
-def _process(model: Any) -> ProcessRanker | None:  # noqa: ARG001
+def _process(model: Any) -> PreferenceGP | None:  # noqa: ARG001
     """Return the process behind a model, None for other rankers."""
     return None
 
 
 @_process.register
-def _is_process(model: ProcessRanker) -> ProcessRanker:
+def _is_process(model: PreferenceGP) -> PreferenceGP:
     return model
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Literal, Self, TypeAlias, TypeVar, final, get_args
 
 import numpy as np
@@ -25,6 +25,8 @@ from rankwise.comparisons.arena.newton import (
     refined_mode,
 )
 from rankwise.comparisons.arena.paired import Cells, PairedModel
+from rankwise.comparisons.audit.audit import Audit
+from rankwise.comparisons.audit.evidence import Evidence
 from rankwise.comparisons.judges import JudgeReport
 from rankwise.comparisons.leaderboard import Effect, Leaderboard, RankSpread
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
@@ -34,7 +36,8 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import few_threads
 from rankwise.io.choices import read_answers
-from rankwise.io.comparisons import ComparisonColumns, read_comparisons
+from rankwise.io.comparison_columns import ComparisonColumns
+from rankwise.io.comparisons import read_comparisons
 from rankwise.rankers.base import generator
 
 
@@ -287,7 +290,22 @@ def leaderboard(
             half_life = learned_half_life(table, rating.of_comparisons)
             notes = (_half_life_note(half_life),)
         table = table if half_life is None else table.decayed(half_life)
-        return replace(rating.of_comparisons(table), reading_=notes)
+        board = rating.of_comparisons(table)
+        return replace(board, reading_=notes, auditor=partial(_audited, rating, table))
+
+
+def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Audit:
+    """Return the audit of a leaderboard made from a table."""
+
+    def rate(
+        table: ComparisonTable, *, first: bool = False, clustered: bool = False
+    ) -> Leaderboard:
+        judges = rating.judges and not clustered
+        other = replace(rating, judges=judges, clustered=clustered, first=first)
+        return other.of_comparisons(table)
+
+    with few_threads(table.n_items):
+        return Audit.of(Evidence(table, board, rate, board.level, np.random.default_rng(0)))
 
 
 def _half_life_note(half_life: float) -> str:

@@ -1,12 +1,11 @@
-"""What a preference Gaussian process learns from: comparisons, and the likelihood for them."""
+"""What a preference Gaussian process learns from: answers, and the likelihood for them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from rankwise.comparisons.gp.context import NO_CONTEXT, AnswerContext
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.likelihood import (
     GaussianMargin,
@@ -16,9 +15,17 @@ from rankwise.comparisons.gp.inference.likelihood import (
     WithFlips,
 )
 from rankwise.comparisons.gp.inference.likelihood_base import Likelihood
-from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
-from rankwise.core.checks import check_flag, check_pairs, check_positive, check_weight
-from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, copy_numbers, first_equal
+from rankwise.core.checks import (
+    as_array,
+    check_flag,
+    check_pairs,
+    check_positive,
+    check_weight,
+    entries_of,
+)
+from rankwise.core.comparisons.comparison_table import ComparisonTable, Labels
+from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
@@ -30,6 +37,9 @@ EqualRows: TypeAlias = Literal["apart", "merged"]
 
 NOISE_SHARE = 0.1
 """Share of the mean squared margin at which the search for the noise starts."""
+
+FINEST = 1024
+"""Parts of the time between the first and the last date to which dates are rounded first."""
 
 
 @final
@@ -78,7 +88,7 @@ class DistinctItems:
 @final
 @dataclass(frozen=True, eq=False)
 class ShownItems:
-    """Hold items as they were shown: first all of them without covariates, then with values.
+    """Hold items as they were shown: first all of them by themselves, then in context.
 
     An answer with covariates x compares f(first) + effects @ x with f(second). So it compares the
     first item with the values x, as one row, with the second item as another.
@@ -87,21 +97,17 @@ class ShownItems:
     ----------
     item : (n_shown,)
         The row number of each.
-    values : (n_shown, n_effects)
-        Its covariates.
-    date : (n_shown,), optional
-        When it was shown, if scores change with time.
+    values : (n_shown, n_columns)
+        The columns of terms: its date if scores change with time, then its covariates.
     """
 
     item: IntArray
     values: FloatArray
-    date: FloatArray | None = None
 
     @classmethod
-    def plain(cls, n_items: int, n_effects: int, date: float | None = None) -> Self:
-        """Return the items without covariates, all at one date."""
-        dates = None if date is None else np.full(n_items, date)
-        return cls(np.arange(n_items), np.zeros((n_items, n_effects)), dates)
+    def plain(cls, n_items: int, columns: tuple[float, ...] = ()) -> Self:
+        """Return the items by themselves."""
+        return cls(np.arange(n_items), np.tile(np.array(columns), (n_items, 1)))
 
     def extended(
         self, pairs: IntArray, covariates: FloatArray, date: FloatArray | None = None
@@ -111,233 +117,340 @@ class ShownItems:
         Parameters
         ----------
         pairs : (n_pairs, 2)
-        covariates : (n_pairs, n_effects)
+        covariates : (n_pairs, n_covariates)
             Covariates, positive in favour of the first of each pair; with the opposite sign they
             favour the second. They are attached to the item for which the first non-zero value is
             positive.
         date : (n_pairs,), optional
-            When both were shown; by default the date of the plain items.
+            When both were shown; by default the date of the items by themselves.
         """
-        n_pairs, n_effects = covariates.shape
-        rows = np.arange(n_pairs)
-        values = np.zeros((n_pairs, 2, n_effects))
-        if n_effects:
+        n_columns = self.values.shape[1]
+        if n_columns == 0:
+            return self, pairs
+        n_pairs, n_covariates = covariates.shape
+        rows, values = np.arange(n_pairs), np.zeros((n_pairs, 2, n_columns))
+        if n_covariates < n_columns:
+            values[:, :, 0] = self.values[0, 0] if date is None else date[:, None]
+        if n_covariates:
             sign = np.sign(covariates[rows, (covariates != 0.0).argmax(axis=1)])
-            values[rows, (sign < 0.0).astype(np.intp)] = sign[:, None] * covariates
-        columns = [pairs.reshape(-1, 1), values.reshape(2 * n_pairs, n_effects)]
-        known = [self.item[:, None], self.values]
-        if self.date is not None:
-            when = np.full(n_pairs, self.date[0]) if date is None else date
-            columns.append(np.repeat(when, 2)[:, None])
-            known.append(self.date[:, None])
-        keys = np.vstack([np.hstack(known), np.hstack(columns)])
+            side = (sign < 0.0).astype(np.intp)
+            values[rows, side, -n_covariates:] = sign[:, None] * covariates
+        known = np.column_stack([self.item, self.values])
+        new = np.column_stack([pairs.reshape(-1, 1), values.reshape(2 * n_pairs, n_columns)])
+        keys, n_known = np.vstack([known, new]), len(self.item)
         first = first_equal(keys)
-        n_known = len(self.item)
         new = np.unique(first[first >= n_known])
         place = np.append(np.arange(n_known), np.zeros(2 * n_pairs, dtype=np.intp))
         place[new] = n_known + np.arange(len(new))
-        shown = place[first[n_known:]].reshape(n_pairs, 2)
-        grown = type(self)(
-            np.append(self.item, keys[new, 0].astype(np.intp)),
-            np.vstack([self.values, keys[new, 1 : 1 + n_effects]]),
-            None if self.date is None else np.append(self.date, keys[new, 1 + n_effects]),
-        )
-        return grown, shown
+        item = np.append(self.item, keys[new, 0].astype(np.intp))
+        grown = type(self)(item, np.vstack([self.values, keys[new, 1:]]))
+        return grown, place[first[n_known:]].reshape(n_pairs, 2)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class AnswerCovariates:
-    """Hold the covariates of answers.
+class GivenAnswers:
+    """Hold answers as they are given to `fit` or `update`, with their context.
 
-    Parameters
-    ----------
-    names : tuple of str
-    of_pairs : (n_pairs, n_covariates)
-        Positive in favour of the winner.
-    of_ties : (n_tied, n_covariates)
-        Positive in favour of the first item.
-    """
-
-    names: tuple[str, ...]
-    of_pairs: FloatArray
-    of_ties: FloatArray
-
-    @classmethod
-    def of(cls, table: ComparisonTable) -> Self | None:
-        """Return the covariates of a table; None if it has none."""
-        if not table.covariate_names:
-            return None
-        return cls(table.covariate_names, table.winner_covariates, table.covariates[table.tied])
-
-    @classmethod
-    def none(cls, n_pairs: int, tied: Any) -> Self:
-        """Return no covariates."""
-        return cls((), np.zeros((n_pairs, 0)), np.zeros((0 if tied is None else len(tied), 0)))
-
-    @property
-    def deviations(self) -> FloatArray:
-        """The root mean square of each, 1 if all values are 0."""
-        values = np.vstack([self.of_pairs, self.of_ties])
-        scale = np.sqrt(np.mean(values**2, axis=0))
-        return np.where(scale > 0.0, scale, 1.0)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class NamedAnswers:
-    """Hold comparisons by name as the corresponding arguments of `fit`.
+    The columns of the context begin with the answers that have a winner; ties follow.
 
     Parameters
     ----------
     names : (n_items,) or None
-        The items; None if comparisons use row numbers.
-    arguments : dict
-        ``pairs``, ``tied``, ``tied_weight``, ``pair_margin`` and ``pair_weight``.
-    covariates : AnswerCovariates, optional
+        The items; None if answers use row numbers.
+    pairs, tied, pair_margin, pair_weight, tied_weight
+        As in `fit`, by row numbers.
+    judges : (n_judges,) or None
+        The names of the judges; None if it is unknown who answered.
+    judge : (n_answers,), optional
+        Who answered, counted from 1; 0 if unknown.
+    date : (n_answers,), optional
+        When they answered, in days.
+    effects : tuple of str
+        The names of the covariates.
+    covariates : (n_answers, n_covariates)
+        Positive in favour of the winner, or of the first item of a tie.
     """
 
     names: NDArray[Any] | None
-    arguments: dict[str, Any]
-    covariates: AnswerCovariates | None = None
+    pairs: Any = None
+    tied: Any = None
+    pair_margin: Any = None
+    pair_weight: Any = None
+    tied_weight: Any = None
+    judges: NDArray[Any] | None = None
+    judge: IntArray | None = None
+    date: FloatArray | None = None
+    effects: tuple[str, ...] = ()
+    covariates: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
     @classmethod
-    def of(cls, names: NDArray[Any] | None, *, first: bool = False, **arguments: Any) -> Self:
-        """Turn named comparisons into positions; keep pairs of row numbers as they are.
+    def by_name(
+        cls,
+        pairs: Any,
+        names: NDArray[Any] | None,
+        *,
+        first: bool,
+        judge: Any,
+        date: Any,
+        **given: Any,
+    ) -> Self:
+        """Read comparisons by name.
 
         Parameters
         ----------
+        pairs
+            What `read_comparisons` takes.
         names : (n_items,) or None
             The known items; None for those that occur.
         first : bool
             Whether being shown first is a covariate.
-        arguments
-            The arguments of `fit`.
+        judge, date : (n_rows,) or None
+            Columns that the comparisons lack.
+        given
+            Arguments that must be columns of the table instead.
         """
+        table = _with_columns(read_comparisons(pairs, names=names), judge, date)
         check_flag("first", first)
-        pairs = arguments["pairs"]
-        table = read_comparisons(pairs, names=names)
-        given = [name for name, value in arguments.items() if value is not None and name != "pairs"]
-        if given:
+        others = [name for name, value in given.items() if value is not None]
+        if others:
             raise InvalidInputError(
-                f"Named comparisons must hold all columns themselves: got {given} separately. Put "
+                f"Named comparisons must hold all columns themselves: got {others} separately. Put "
                 "ties, margins and weights into columns of the table."
             )
         table = table.with_order() if first else table
-        rows, tied = table.decided, table.tied
-        margin = None if table.margin is None else table.margin[rows]
-        ties = {"tied": table.tied_pairs, "tied_weight": table.weight[tied]} if tied.any() else {}
-        found = {"pairs": table.pairs, "pair_weight": table.weight[rows], "pair_margin": margin}
-        arguments = {"tied": None, "tied_weight": None, **found, **ties}
-        return cls(table.names, arguments, AnswerCovariates.of(table))
-
-
-def refuse_unread(
-    tied: ArrayLike | None,
-    pair_margin: ArrayLike | None,
-    pairs: ArrayLike | None,
-    likelihood: LikelihoodName,
-    tied_weight: ArrayLike | None = None,
-) -> None:
-    """Refuse ties without comparisons, and margins that the likelihood does not read."""
-    if tied_weight is not None and tied is None:
-        raise InvalidInputError(
-            "`tied_weight` must come with `tied`: got weights and no ties. Give `tied`, or leave "
-            "the weights out."
-        )
-    if tied is not None and pairs is None:
-        raise InvalidInputError(
-            "`tied` must come with `pairs`: got scores `y`. Use ties='keep' to count equal scores "
-            "as ties."
-        )
-    if pair_margin is not None and pairs is not None and likelihood != "gaussian":
-        raise InvalidInputError(
-            "`pair_margin` is used only by likelihood='gaussian': got margins and likelihood="
-            f"{likelihood!r}. Change the likelihood, or leave the margins out."
+        won, tied = table.decided, np.flatnonzero(table.tied)
+        rows = np.append(won, tied)
+        return cls(
+            table.names,
+            table.pairs,
+            table.tied_pairs if len(tied) else None,
+            None if table.margin is None else table.margin[won],
+            table.weight[won],
+            table.weight[tied] if len(tied) else None,
+            None if table.judge is None else table.judge.names,
+            None if table.judge is None else table.judge.index[rows] + 1,
+            None if table.date is None else table.date[rows],
+            table.covariate_names,
+            np.vstack([table.winner_covariates, table.covariates[tied]]),
         )
 
+    @classmethod
+    def by_row(
+        cls,
+        names: NDArray[Any] | None,
+        pairs: Any,
+        tied: Any,
+        *,
+        judge: Any,
+        tied_judge: Any,
+        date: Any,
+        tied_date: Any,
+        **given: Any,
+    ) -> Self:
+        """Read comparisons by row numbers; refuse their context for scores."""
+        answers = cls(names, pairs, tied, **given)
+        if all(value is None for value in (judge, tied_judge, date, tied_date)):
+            return answers
+        if pairs is None:
+            raise InvalidInputError(
+                "`judge` and `date` must come with comparisons (`pairs`): got none."
+            )
+        n_won, n_tied = len(entries_of(pairs)), 0 if tied is None else len(entries_of(tied))
+        if judge is not None or tied_judge is not None:
+            who = _judge_column("judge", judge, n_won) + _judge_column(
+                "tied_judge", tied_judge, n_tied
+            )
+            labels = Labels.of(np.array(who, dtype=object))
+            answers = replace(answers, judges=labels.names, judge=labels.index + 1)
+        if date is not None or tied_date is not None:
+            won, undecided = (
+                as_days([] if values is None else values, n_rows)
+                for values, n_rows in ((date, n_won), (tied_date, n_tied))
+            )
+            answers = replace(answers, date=np.append(won, undecided))
+        return answers
 
-def recorded_comparisons(
+    @property
+    def are_anonymous(self) -> bool:
+        """Whether it is unknown who gave some of them."""
+        return self.judge is None or not self.judge.all()
+
+    @property
+    def deviations(self) -> FloatArray:
+        """The root mean square of each covariate, 1 if all values are 0."""
+        scale = np.sqrt(np.mean(self.covariates**2, axis=0))
+        return np.where(scale > 0.0, scale, 1.0)
+
+    def coded_as(self, known: NDArray[Any] | None) -> Self:
+        """Give judges the numbers they have among known ones; all others are unknown."""
+        if self.judges is None or self.judge is None:
+            return self
+        place = {} if known is None else {name: k + 1 for k, name in enumerate(known.tolist())}
+        code = np.array([0] + [place.get(name, 0) for name in self.judges.tolist()])
+        return replace(self, judges=known, judge=code[self.judge])
+
+    def with_effects(self, known: tuple[str, ...]) -> Self:
+        """Give answers without covariates the known ones, with the value 0; refuse others."""
+        if self.effects and self.effects != known:
+            raise InvalidInputError(
+                f"Covariates must be those of `fit`, {list(known)}: got {list(self.effects)}."
+            )
+        return self if self.effects else replace(self, effects=known)
+
+    def refuse_unread(self, likelihood: LikelihoodName) -> None:
+        """Refuse ties without comparisons, and margins that the likelihood does not read."""
+        if self.tied_weight is not None and self.tied is None:
+            raise InvalidInputError(
+                "`tied_weight` must come with `tied`: got weights and no ties. Give `tied`, or "
+                "leave the weights out."
+            )
+        if self.tied is not None and self.pairs is None:
+            raise InvalidInputError(
+                "`tied` must come with `pairs`: got scores `y`. Use ties='keep' to count equal "
+                "scores as ties."
+            )
+        if self.pair_margin is not None and self.pairs is not None and likelihood != "gaussian":
+            raise InvalidInputError(
+                "`pair_margin` is used only by likelihood='gaussian': got margins and likelihood="
+                f"{likelihood!r}. Change the likelihood, or leave the margins out."
+            )
+
+    @property
+    def are_ties(self) -> bool:
+        """Whether no answer has a winner."""
+        return self.tied is not None and np.size(as_array("pairs", self.pairs)) == 0
+
+    def data(
+        self, n_items: int, y: Any = None, qid: Any = None, weight: Any = None
+    ) -> TrainingData:
+        """Check the answers with a winner, or scores; where all are ties these stand for them."""
+        if self.are_ties:
+            return TrainingData.of(n_items, y, qid, weight, pairs=self.tied)
+        given = self.pairs, self.pair_margin, self.pair_weight
+        return TrainingData.of(n_items, y, qid, weight, *given)
+
+    def table(self, data: TrainingData, likelihood: LikelihoodName) -> "AnswerTable":
+        """Return one row for each answer, ties last; Gaussian ties have a margin of 0."""
+        pairs, margin, weight = data.comparisons
+        tied = np.zeros(len(pairs), dtype=bool)
+        if self.are_ties:
+            pairs, margin, weight, tied = pairs[:0], margin[:0], weight[:0], tied[:0]
+        if self.tied is not None and np.size(self.tied):
+            undecided = check_pairs(self.tied, data.n_items)
+            n_tied, is_margin = len(undecided), likelihood == "gaussian"
+            pairs = np.vstack([pairs, undecided])
+            margin = np.append(margin, np.full(n_tied, 0.0 if is_margin else 1.0))
+            tied = np.append(tied, np.full(n_tied, not is_margin))
+            own = check_weight("tied_weight", self.tied_weight, n_tied, "tie")
+            weight = np.append(weight, own)
+        covariates = self.covariates
+        if covariates.shape != (len(pairs), len(self.effects)):
+            covariates = np.zeros((len(pairs), len(self.effects)))
+        return AnswerTable(pairs, tied, margin, weight, self.judge, self.date, covariates)
+
+
+def _judge_column(name: str, values: Any, n_rows: int) -> list[Any]:
+    """Return who gave each answer, names of any type."""
+    listed = [] if values is None else as_array(name, values).tolist()
+    if np.ndim(listed) != 1 or len(listed) != n_rows:
+        raise InvalidInputError(
+            f"`{name}` must say who gave each of the {n_rows} answers: got "
+            f"{len(listed) if np.ndim(listed) == 1 else np.shape(listed)}."
+        )
+    return listed
+
+
+def _with_columns(table: ComparisonTable, judge: Any, date: Any) -> ComparisonTable:
+    """Add columns of judges and dates to named comparisons that have none."""
+    given = {"judge": (judge, table.judge), "date": (date, table.date)}
+    for name, (values, known) in given.items():
+        if values is not None and known is not None:
+            raise InvalidInputError(
+                f"`{name}` must be given once: the comparisons have such a column, and `{name}` "
+                "was given too. Leave one of them out."
+            )
+    if date is not None:
+        table = replace(table, date=as_days(date, table.n_rows))
+    if judge is None:
+        return table
+    labels = Labels.of(np.array(as_array("judge", judge).tolist(), dtype=object))
+    _judge_column("judge", labels.index, table.n_rows)
+    return replace(table, judge=labels)
+
+
+def names_after(known: NDArray[Any] | None, others: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return known names, followed by those of others that are new."""
+    if known is None or others is None:
+        return others if known is None else known
+    old = set(known.tolist())
+    new = others[[name not in old for name in others.tolist()]]
+    if known.dtype.kind != new.dtype.kind:
+        known, new = known.astype(object), new.astype(object)
+    return np.concatenate([known, new])
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AnswerTable:
+    """Hold one row for each answer.
+
+    Parameters
+    ----------
+    pairs : (n_answers, 2)
+        Row numbers of the items, winner first.
+    tied : (n_answers,)
+        Whether the answer was "no preference".
+    margin, weight : (n_answers,)
+    judge, date : (n_answers,), optional
+    covariates : (n_answers, n_covariates)
+    """
+
+    pairs: IntArray
+    tied: BoolArray
+    margin: FloatArray
+    weight: FloatArray
+    judge: IntArray | None
+    date: FloatArray | None
+    covariates: FloatArray
+
+    def shown_as(self, shown: ShownItems, items: DistinctItems) -> tuple[ShownItems, Comparisons]:
+        """Merge answers that compare the same items in the same context."""
+        shown, ends = shown.extended(items.merged(self.pairs), self.covariates, self.date)
+        kept = self.weight > 0.0
+        return shown, Comparisons.from_pairs(
+            ends[kept],
+            tied=self.tied[kept],
+            margin=self.margin[kept],
+            weight=self.weight[kept],
+            judge=None if self.judge is None else self.judge[kept],
+        )
+
+    def rounded(self, most: int) -> Self:
+        """Round dates, counted back from the last, until few enough items at dates are left."""
+        assert self.date is not None
+        last, span = float(self.date.max()), float(np.ptp(self.date))
+        width, dates = 0.0, self.date
+        while width <= span and _n_shown(self.pairs, dates) > most:
+            width = max(2.0 * width, span / FINEST)
+            dates = last - width * np.round((last - self.date) / width)
+        return replace(self, date=dates)
+
+
+def _n_shown(ends: IntArray, dates: FloatArray) -> int:
+    """Return the number of different items at different dates."""
+    keys = np.column_stack([ends.ravel().astype(np.float64), np.repeat(dates, 2)])
+    return len(np.unique(first_equal(keys)))
+
+
+def scored_answers(
     data: TrainingData,
-    tied: ArrayLike | None,
-    items: DistinctItems,
-    likelihood: LikelihoodName,
-    tied_weight: ArrayLike | None = None,
-    context: AnswerContext = NO_CONTEXT,
-) -> Comparisons:
-    """Merge comparisons that were recorded one by one; Gaussian ties have a margin of 0."""
-    pairs, margin, weight = data.comparisons
-    kept = weight > 0.0
-    if tied is not None and not kept.any():
-        return tied_comparisons(tied, items, likelihood, tied_weight, context)
-    won = Comparisons.from_pairs(
-        items.merged(pairs[kept]),
-        margin=margin[kept],
-        weight=weight[kept],
-        judge=None if context.of_pairs is None else context.of_pairs[kept],
-    )
-    if tied is None or np.size(tied) == 0:
-        return won
-    return won.extend(tied_comparisons(tied, items, likelihood, tied_weight, context))
-
-
-def shown_comparisons(
-    data: TrainingData,
-    given: NamedAnswers,
-    items: DistinctItems,
-    shown: ShownItems,
-    likelihood: LikelihoodName,
-    context: AnswerContext = NO_CONTEXT,
-) -> tuple[ShownItems, Comparisons]:
-    """Merge comparisons with covariates or dates: equal rows are counted together."""
-    pairs, margin, weight = data.comparisons
-    covariates = given.covariates or AnswerCovariates.none(len(pairs), given.arguments["tied"])
-    shown, pairs = shown.extended(items.merged(pairs), covariates.of_pairs, context.dates_of_pairs)
-    won = Comparisons.from_pairs(pairs, margin=margin, weight=weight, judge=context.of_pairs)
-    tied = given.arguments["tied"]
-    if tied is None:
-        return shown, won
-    tied = check_pairs(tied, len(items.X))
-    shown, undecided = shown.extended(items.merged(tied), covariates.of_ties, context.dates_of_ties)
-    is_margin = likelihood == "gaussian"
-    new = Comparisons.from_pairs(
-        undecided,
-        tied=None if is_margin else np.ones(len(undecided)),
-        margin=np.zeros(len(undecided)) if is_margin else None,
-        weight=given.arguments["tied_weight"],
-        judge=context.of_ties,
-    )
-    return shown, won.extend(new)
-
-
-def tied_comparisons(
-    tied: ArrayLike,
-    items: DistinctItems,
-    likelihood: LikelihoodName,
-    tied_weight: ArrayLike | None = None,
-    context: AnswerContext = NO_CONTEXT,
-) -> Comparisons:
-    """Merge answers of "no preference"; Gaussian ties have a margin of 0."""
-    undecided = items.merged(check_pairs(tied, len(items.X)))
-    weight = check_weight("tied_weight", tied_weight, len(undecided), "tie")
-    kept = weight > 0.0
-    undecided, n_tied = undecided[kept], int(kept.sum())
-    judge = None if context.of_ties is None else context.of_ties[kept]
-    how: dict[str, Any] = {"weight": weight[kept], "judge": judge}
-    if likelihood == "gaussian":
-        return Comparisons.from_pairs(undecided, margin=np.zeros(n_tied), **how)
-    return Comparisons.from_pairs(undecided, tied=np.ones(n_tied), **how)
-
-
-def scored_comparisons(
-    data: TrainingData,
-    items: DistinctItems,
     *,
     ties: TieRule,
     likelihood: LikelihoodName,
     max_pairs: int | None,
     rng: np.random.Generator,
-) -> Comparisons:
+) -> AnswerTable:
     """Compare the items of every query by their scores: all pairs, or a random sample.
 
     The weight of a pair is the product of the weights of its items, as if these were repeated.
@@ -354,10 +467,11 @@ def scored_comparisons(
         )
     swap = (margin < 0.0)[:, None]
     pairs = np.where(swap, np.stack([second, first], 1), np.stack([first, second], 1))
-    pairs = items.merged(pairs)
+    none = np.zeros((len(pairs), 0))
     if likelihood == "gaussian":
-        return Comparisons.from_pairs(pairs, margin=np.abs(margin), weight=weight)
-    return Comparisons.from_pairs(pairs, tied=margin == 0.0, weight=weight)
+        tied = np.zeros(len(pairs), dtype=bool)
+        return AnswerTable(pairs, tied, np.abs(margin), weight, None, None, none)
+    return AnswerTable(pairs, margin == 0.0, np.ones(len(pairs)), weight, None, None, none)
 
 
 def pairs_of_queries(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import softmax
 
-from rankwise.comparisons.gp.process import ProcessRanker, refuse_std_and_cov
+from rankwise.comparisons.gp.preference_gp import PreferenceGP, refuse_std_and_cov
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_positive
 from rankwise.core.errors import InvalidInputError
@@ -51,7 +51,7 @@ class LengthScaleAverage:
     array([0.9])
     """
 
-    members: tuple[ProcessRanker, ...]
+    members: tuple[PreferenceGP, ...]
     factors: FloatArray
     weights: FloatArray
 
@@ -121,7 +121,7 @@ class LengthScaleAverage:
 
 
 def average_over_length_scales(
-    gp: ProcessRanker, factors: ArrayLike = DEFAULT_FACTORS
+    gp: PreferenceGP, factors: ArrayLike = DEFAULT_FACTORS
 ) -> LengthScaleAverage:
     """Condition a fitted process on its answers with other length-scales, and average.
 
@@ -159,7 +159,7 @@ def average_over_length_scales(
     grid = np.array([check_positive("factors", f, "Give multiples.") for f in np.ravel(factors)])
     if len(grid) == 0:
         raise InvalidInputError("`factors` must hold at least one value: got none.")
-    if not isinstance(gp, ProcessRanker):
+    if not isinstance(gp, PreferenceGP):
         raise InvalidInputError(f"`gp` must be a PreferenceGP: got {type(gp).__name__}.")
     members = tuple(gp.with_length_scale(factor) for factor in grid.tolist())
     evidence = np.array([member.log_marginal_likelihood_ for member in members])

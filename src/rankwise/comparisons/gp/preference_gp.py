@@ -2,54 +2,87 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, Self, TypeAlias, final, get_args
+import warnings
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import Any, Literal, Self, TypeAlias, final, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr, ndtri, softmax
 from sklearn.gaussian_process.kernels import Kernel as SklearnBase
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.comparisons.gp.answers import (
+    AnswerTable,
     DistinctItems,
     EqualRows,
+    GivenAnswers,
     LikelihoodName,
-    NamedAnswers,
     ShownItems,
     choose_likelihood,
     n_queries_without_preference,
-    recorded_comparisons,
-    refuse_unread,
-    scored_comparisons,
-    shown_comparisons,
-)
-from rankwise.comparisons.gp.context import (
-    AnswerContext,
-    PersonTraits,
-    answer_context,
-    refuse_anonymous,
-    with_context,
+    names_after,
+    scored_answers,
 )
 from rankwise.comparisons.gp.evidence import (
     Approximation,
     Bounds,
     HyperpriorName,
-    Inference,
     SiteParameters,
     most_probable,
 )
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
+from rankwise.comparisons.gp.inference.ep import LiveScores
+from rankwise.comparisons.gp.inference.likelihood_base import Likelihood, Outcomes
+from rankwise.comparisons.gp.inference.posterior import Posterior
 from rankwise.comparisons.gp.judges import ByJudge, learnt_judges
-from rankwise.comparisons.gp.live_process import LiveProcess
-from rankwise.core.arrays import FloatArray
+from rankwise.comparisons.gp.persons import PersonTraits
+from rankwise.comparisons.gp.process import Model, Process
+from rankwise.comparisons.gp.questions import (
+    MAX_ITEMS,
+    Balance,
+    Goal,
+    RankDistribution,
+    candidate_items,
+    goal_certainty,
+    suggest_pairs,
+)
+from rankwise.comparisons.gp.terms import (
+    NEW_PERSON,
+    NOBODY,
+    Circles,
+    Drift,
+    Effects,
+    Scores,
+    Tastes,
+    Term,
+    Traits,
+)
+from rankwise.comparisons.judges import JudgeReport
+from rankwise.comparisons.leaderboard import Effect, Leaderboard, RankSpread
+from rankwise.core.arrays import FloatArray, IntArray, dense_rows, sum_by
 from rankwise.core.checks import (
+    as_array,
     check_choice,
     check_count,
+    check_flag,
+    check_pairs,
     check_positive,
+    check_share,
+    entries_of,
+    positions_of,
+    refuse_overflow,
 )
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.comparisons.dates import as_days
+from rankwise.core.devices import as_given, on_host
+from rankwise.core.errors import ConvergenceWarning, InvalidInputError
 from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import (
     ITEM_EFFECT_MEDIAN,
+    Hyperprior,
     ParametricKernel,
     Scaled,
     SklearnKernel,
@@ -58,8 +91,11 @@ from rankwise.features.covariances import (
 from rankwise.features.function_space import choose_basis
 from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.graph.preference_graph import Ties as TieRule
-from rankwise.io.comparisons import are_positions, read_comparisons, read_items
-from rankwise.rankers.base import generator
+from rankwise.io.comparisons import are_positions, read_items
+from rankwise.io.frames import known_features, read_columns
+from rankwise.rankers.base import Ranker, generator
+from rankwise.rankers.reading import read_scored
+from rankwise.rankers.scoring_function import ScoringFunction, scoring_function, unscaled_function
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""
@@ -86,6 +122,27 @@ MAX_DATED = 600
 MAX_OWN = 5000
 """Items up to which a posterior through a basis keeps the item effect of every item."""
 
+MOST_DRAWS = 10_000_000
+"""Draws from the posterior at once."""
+
+EFFECT_LEVEL = 0.9
+"""Probability of the intervals of effects."""
+
+AMPLITUDE_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
+"""Multiples of the amplitude over which certainty is averaged."""
+
+CAUTIOUS_SHARE = 0.2
+"""Usual deviation of scores where certainty is told, as a share of that in a search for parameters.
+Questions that end once an order seems certain must be right where scores are close to the noise,
+too; chosen questions hardly tell whether they are, so the prior decides."""
+
+SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
+"""From how many deviations on an answer was expected, and the share of those that came otherwise
+up to which chosen questions need no further checks."""
+
+SCARCE = 3.0
+"""Answers an item, on average, below which items known by name alone have few."""
+
 GivenKernel: TypeAlias = str | Kernel | SklearnBase | Callable[[Any, Any], Any] | None
 
 
@@ -104,8 +161,27 @@ def choose_kernel(kernel: GivenKernel, amplitude: float) -> ParametricKernel:
     return known if isinstance(known, ParametricKernel) else Scaled(known)
 
 
+def refuse_std_and_cov(return_std: bool, return_cov: bool) -> None:
+    """Refuse to return standard deviations and covariances together."""
+    check_flag("return_std", return_std)
+    check_flag("return_cov", return_cov)
+    if return_std and return_cov:
+        raise InvalidInputError(
+            "`predict` returns either `std` or `cov`: got both. The diagonal of `cov` "
+            "holds the squares of `std`."
+        )
+
+
+def _are_names(X: Any) -> bool:
+    """Return whether X holds names or row numbers rather than rows of features."""
+    try:
+        return np.ndim(X) == 1 and np.asarray(X).dtype.kind in "iuUSOT"
+    except ValueError:  # rows of different lengths, which the check of rows refuses
+        return False
+
+
 @final
-class PreferenceGP(LiveProcess):
+class PreferenceGP(Ranker):
     r"""Learn scores and their uncertainty from comparisons with a Gaussian process.
 
     The scores f have the prior N(0, K), and item i beats item j with probability
@@ -192,8 +268,10 @@ class PreferenceGP(LiveProcess):
 
     Attributes
     ----------
+    terms_ : tuple of Term
+        What explains an answer, with all parameters: the scores, and what else was asked for.
     kernel_ : Kernel
-        The kernel with all its parameters.
+        The kernel of the scores.
     likelihood_ : Likelihood
         The likelihood with all its parameters.
     log_marginal_likelihood_ : float
@@ -204,28 +282,16 @@ class PreferenceGP(LiveProcess):
         The items.
     item_names_ : (n_items,) or None
         The names of the items, if they have any.
-    copies_ : (n_items,) or None
-        Numbers that distinguish items with equal features; None if there are none.
     basis_rows_ : (n_basis, n_features)
         The rows that prediction needs.
     effects_ : tuple of Effect
         The effects of the covariates of comparisons, with 90 % intervals; empty without covariates.
-    cyclic_ : Kernel or None
-        The kernel of g, if answers go in circles.
-    tastes_ : Kernel or None
-        The kernel of g, if persons have their own scores.
-    traits_ : Kernel or None
-        The kernel of what the features of persons add, if they have any.
-    person_traits_ : PersonTraits or None
-        The features of persons.
     taste_share_ : float or None
-        The share of the variance of a person's scores that is their own taste.
+        With ``tastes``: the share of the variance of a person's scores that is their own taste.
     drift_ : (float, float, float) or None
         With ``drift``: the ratio of the variance of the part that is forgotten to that of the part
         that lasts, the time in days within which it is forgotten, and the days between the first
         and the last answer.
-    last_date_ : float or None
-        The date of the last answer, in days.
     judges_ : JudgeReport or None
         What was learned about each judge, if it is known who answered; None with ``tastes``.
         `update` and `forget` recount answers, with the reliabilities of the last `fit`.
@@ -286,6 +352,14 @@ class PreferenceGP(LiveProcess):
     >>> gp.predict_pair(["ann"], ["cid"]).round(1)
     array([0.9])
     """
+
+    process_: Process
+    """The model conditioned on the answers of `fit`; properties complete what `update` added."""
+
+    item_names_: NDArray[Any] | None
+    judge_names_: NDArray[Any] | None
+    merges_equal_rows_: bool
+    _live: LiveScores | None = None
 
     def __init__(
         self,
@@ -402,27 +476,21 @@ class PreferenceGP(LiveProcess):
             raise InvalidInputError(
                 "`fit` must be given items `X`, or comparisons by name (`pairs`): got neither."
             )
+        X, y, qid, sample_weight = read_scored(self, X, y, qid, sample_weight)
         names, X = read_items(X)
-        answers = NamedAnswers(
-            names,
-            {
-                "pairs": pairs,
-                "tied": tied,
-                "tied_weight": tied_weight,
-                "pair_margin": pair_margin,
-                "pair_weight": pair_weight,
-            },
-        )
+        given = {
+            "tied_weight": tied_weight,
+            "pair_margin": pair_margin,
+            "pair_weight": pair_weight,
+            "tied_judge": tied_judge,
+            "tied_date": tied_date,
+        }
         if pairs is not None and (X is None or not are_positions(pairs)):
-            known = self._known_names(names, X)
-            table = with_context(read_comparisons(pairs, names=known), judge, date)
-            context = AnswerContext.of_table(table)
-            beside = {"pairs": table, "tied_judge": tied_judge, "tied_date": tied_date}
-            given = {**answers.arguments, **beside}
-            answers = NamedAnswers.of(known, first=first, **given)
+            known, beside = self._known_names(names, X), {"judge": judge, "date": date}
+            answers = GivenAnswers.by_name(pairs, known, first=first, tied=tied, **beside, **given)
         else:
-            context = answer_context(pairs, tied, judge, tied_judge, date, tied_date)
-        if first and answers.covariates is None:
+            answers = GivenAnswers.by_row(names, pairs, tied, judge=judge, date=date, **given)
+        if first and not answers.effects:
             raise InvalidInputError(
                 "`first` must come with comparisons by name or a ComparisonTable, which say what "
                 "was shown first: got row numbers, winner first."
@@ -431,13 +499,14 @@ class PreferenceGP(LiveProcess):
         if X is None and answers.names is not None:
             X = np.eye(len(answers.names))
         rows = self._check_rows(X)
-        self._check_tastes(context, persons)
-        self._set_persons(context, persons)
-        data = (rows, y, qid, sample_weight, answers, context)
-        self._fit_best(*data, has_features=has_features)
+        self._check_tastes(answers, persons)
+        answers.refuse_unread(self.likelihood)
+        data = answers.data(len(rows), y, qid, sample_weight)
+        traits = None if persons is None else PersonTraits.of(persons)
+        self._fit(rows, data, answers, traits, has_features=has_features)
         return self
 
-    def _check_tastes(self, context: AnswerContext, persons: Any) -> None:
+    def _check_tastes(self, answers: GivenAnswers, persons: Any) -> None:
         """Refuse options that cannot be combined with tastes."""
         if not self.tastes and persons is not None:
             raise InvalidInputError(
@@ -446,7 +515,7 @@ class PreferenceGP(LiveProcess):
             )
         if not self.tastes:
             return
-        refuse_anonymous(context)
+        self._refuse_anonymous(answers)
         others = {
             "drift": self.drift,
             "intransitive": self.intransitive,
@@ -461,24 +530,12 @@ class PreferenceGP(LiveProcess):
                 "out."
             )
 
-    def _set_persons(self, context: AnswerContext, persons: Any) -> None:
-        """Store who answered, and the features of persons with or without answers."""
-        self.person_traits_ = None if persons is None else PersonTraits.of(persons)
-        self.judge_names_ = context.judges
-        if self.person_traits_ is not None:
-            everyone = AnswerContext(judges=self.person_traits_.names)
-            self.judge_names_ = everyone.names_after(context.judges)
-
-    def _fit_best(self, *given: Any, has_features: bool) -> None:
-        """Fit with or without cycles, or both, and keep the model that the evidence supports."""
-        tried = {"auto": (False, True), True: (True,), False: (False,)}[self.intransitive]
-        states = []
-        for with_cycles in tried:
-            self._condition(*self._fit(*given, has_features=has_features, cycles=with_cycles))
-            states.append(dict(vars(self)))
-        evidence = [state["log_marginal_likelihood_"] for state in states]
-        if len(states) > 1 and evidence[1] < evidence[0] + CYCLE_EVIDENCE:
-            self.__dict__.update(states[0])
+    def _refuse_anonymous(self, answers: GivenAnswers) -> None:
+        if answers.are_anonymous:
+            raise InvalidInputError(
+                "`tastes` must come with answers that say who gave them: give `judge` (and "
+                "`tied_judge`), or name the column of the judges."
+            )
 
     def _known_names(self, names: NDArray[Any] | None, X: Any) -> NDArray[Any] | None:
         """Return the names of the rows of X, or their numbers; None without X."""
@@ -494,204 +551,152 @@ class PreferenceGP(LiveProcess):
     def _fit(
         self,
         X: FloatArray,
-        y: ArrayLike | None,
-        qid: ArrayLike | None,
-        sample_weight: ArrayLike | None,
-        answers: NamedAnswers,
-        context: AnswerContext,
+        data: TrainingData,
+        answers: GivenAnswers,
+        persons: PersonTraits | None,
         *,
         has_features: bool,
-        cycles: bool = False,
-    ) -> tuple[Inference, SiteParameters | None]:
-        """Find the parameters from checked rows, and then the posterior."""
-        given = dict(answers.arguments)
-        tied, tied_weight = given.pop("tied"), given.pop("tied_weight")
-        refuse_unread(tied, given["pair_margin"], given["pairs"], self.likelihood, tied_weight)
-        only_ties = tied is not None and np.size(given["pairs"]) == 0
-        if only_ties:
-            given = {"pairs": tied}
-        data = TrainingData.of(len(X), y, qid, sample_weight, **given)
-        if only_ties:
-            data = data.without_pairs(np.arange(len(data.comparisons[0])))
+    ) -> None:
+        """Learn from checked rows and answers: keep the model that the evidence supports."""
         rng = generator(self.random_state)
-        items = self._items(X, is_scored=data.is_scored)
-        self.shown_ = None
-        self.drift_ = self.last_date_ = None
-        if self.drift:
-            context = self._set_drift(data, tied, context)
-        if answers.covariates is None and not self.drift:
-            comparisons = self._comparisons(data, tied, tied_weight, items, context, rng)
+        rule = self.equal_rows or ("merged" if data.is_scored else "apart")
+        items = DistinctItems.of(X) if rule == "merged" else DistinctItems.apart(X)
+        if data.is_scored:
+            how: dict[str, Any] = {"ties": self.ties, "likelihood": self.likelihood}
+            table = scored_answers(data, max_pairs=self.max_pairs, rng=rng, **how)
         else:
-            n_effects = 0 if answers.covariates is None else len(answers.covariates.names)
-            plain = ShownItems.plain(len(X), n_effects, self.last_date_)
-            self.shown_, comparisons = shown_comparisons(
-                data, answers, items, plain, self.likelihood, context
-            )
-        self.X_train_ = X
-        self.item_names_ = answers.names
-        self.has_features_ = has_features
-        self.merges_equal_rows_ = self._rule(is_scored=data.is_scored) == "merged"
-        self.copies_ = items.copies()
+            table = answers.table(data, self.likelihood)
+        judges = answers.judges if persons is None else names_after(answers.judges, persons.names)
+        # the items in every context, and the terms with their starting values
+        when = self._time_of(table) if self.drift else None
+        plain = (0.0,) * len(answers.effects)
+        if when is not None:
+            table, plain = table.rounded(MAX_DATED), (when[0], *plain)
+        shown, comparisons = table.shown_as(ShownItems.plain(len(X), plain), items)
+        likelihood = self._starting_likelihood(comparisons)
+        rows = items.rows(data.weight)
+        kernel = self.kernel if has_features or self.kernel is not None else "linear"
+        amplitude = comparisons.margin_scale if self.likelihood == "gaussian" else 1.0
+        own = choose_kernel(kernel, amplitude).fitted_to(rows)
+        terms: list[Term] = [Scores(own) if when is None else Drift.over(own, *when)]
+        if answers.effects:
+            usual = EFFECT_SHARE * likelihood.score_deviation(comparisons.margin_scale)
+            terms.append(Effects.of(answers, usual))
+        if persons is not None and judges is not None:
+            terms.append(Traits(own, persons, persons.of_names(judges.tolist())))
+        if self.tastes:
+            terms.append(Tastes(own))
         basis = None if self.basis is None else choose_basis(self.basis, X, rng)
+        model = Model(
+            X, items.copies(), shown, tuple(terms), likelihood, basis, self.method, self.device
+        )
+        # the candidates: without circles, with them, or both
+        circular = replace(model, terms=(*model.terms, Circles(own)))
+        tried = {"auto": [model, circular], True: [circular], False: [model]}[self.intransitive]
+        n_judges = 0 if judges is None or self.tastes else len(judges)
+        best, *others = [self._learned(one, comparisons, rows, n_judges, rng) for one in tried]
+        for other in others:
+            if other.posterior.log_evidence >= best.posterior.log_evidence + CYCLE_EVIDENCE:
+                best = other
+        self._condition(best)
+        self.item_names_, self.judge_names_ = answers.names, judges
+        self.merges_equal_rows_ = rule == "merged"
         self.n_ignored_queries_ = n_queries_without_preference(data, self.ties)
         self._remember(data)
-        self._set_effects(answers, comparisons)
-        self.duels_ = None
-        self.tastes_ = self.traits_ = None
-        return self._learn(comparisons, items.rows(data.weight), basis, rng, cycles=cycles)
 
-    def _set_drift(
-        self, data: TrainingData, tied: ArrayLike | None, context: AnswerContext
-    ) -> AnswerContext:
-        """Start a drift over the time between the answers, and round their dates."""
-        if data.is_scored or len(context.dates) == 0:
+    def _time_of(self, table: AnswerTable) -> tuple[float, float]:
+        """Return the last date, and the days between the first and the last."""
+        if table.date is None:
             raise InvalidInputError(
                 "`drift` must come with comparisons that have dates: got none. Give `date`, name "
                 "the column of the dates, or leave `drift` out."
             )
-        ends = data.comparisons[0]
-        if tied is not None and np.size(tied):
-            ends = np.vstack([ends, np.asarray(tied)])
-        self.last_date_ = float(context.dates.max())
-        span = float(np.ptp(context.dates)) or 1.0
-        self.drift_ = (1.0, span, span)
-        return context.rounded(ends, MAX_DATED)
+        return float(table.date.max()), float(np.ptp(table.date)) or 1.0
 
-    def _set_effects(self, answers: NamedAnswers, comparisons: Comparisons) -> None:
-        """Give every covariate an effect of typical size in its own units."""
-        given = answers.covariates
-        self.effect_names_ = () if given is None else given.names
-        self.effect_deviations_ = ()
-        if given is not None:
-            likelihood = choose_likelihood(
-                self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
-            )
-            usual = EFFECT_SHARE * likelihood.score_deviation(comparisons.margin_scale)
-            self.effect_deviations_ = tuple((usual / given.deviations).tolist())
+    def _starting_likelihood(self, comparisons: Comparisons) -> Likelihood:
+        """Return the likelihood with its starting values."""
+        given = self.noise, self.flip_rate, self.tie_width
+        return choose_likelihood(self.likelihood, comparisons, *given)
 
-    def _items(self, X: FloatArray, *, is_scored: bool) -> DistinctItems:
-        merged = self._rule(is_scored=is_scored) == "merged"
-        return DistinctItems.of(X) if merged else DistinctItems.apart(X)
-
-    def _rule(self, *, is_scored: bool) -> EqualRows:
-        return self.equal_rows or ("merged" if is_scored else "apart")
-
-    def _comparisons(
+    def _learned(
         self,
-        data: TrainingData,
-        tied: ArrayLike | None,
-        tied_weight: ArrayLike | None,
-        items: DistinctItems,
-        context: AnswerContext,
-        rng: np.random.Generator,
-    ) -> Comparisons:
-        if not data.is_scored:
-            return recorded_comparisons(data, tied, items, self.likelihood, tied_weight, context)
-        return scored_comparisons(
-            data,
-            items,
-            ties=self.ties,
-            likelihood=self.likelihood,
-            max_pairs=self.max_pairs,
-            rng=rng,
-        )
-
-    def _learn(
-        self,
+        model: Model,
         comparisons: Comparisons,
         rows: FloatArray,
-        basis: FloatArray | None,
+        n_judges: int,
         rng: np.random.Generator,
-        *,
-        cycles: bool,
-    ) -> tuple[Inference, SiteParameters | None]:
-        """Find the parameters; the scale of the features is that of ``rows``."""
-        amplitude = comparisons.margin_scale if self.likelihood == "gaussian" else 1.0
-        kernel = self.kernel if self.has_features_ or self.kernel is not None else "linear"
-        self.kernel_ = choose_kernel(kernel, amplitude).fitted_to(rows)
-        self.cyclic_ = choose_kernel(kernel, amplitude).fitted_to(rows) if cycles else None
-        self.tastes_ = choose_kernel(kernel, amplitude).fitted_to(rows) if self.tastes else None
-        self.traits_ = None if self.person_traits_ is None else self.tastes_
-        self.likelihood_ = choose_likelihood(
-            self.likelihood, comparisons, self.noise, self.flip_rate, self.tie_width
-        )
-        self.basis_ = self._search_basis(comparisons) if basis is None else basis
-        searched, sites = self._inference(comparisons), None
+    ) -> Process:
+        """Find the parameters and the posterior; the scale of features is that of ``rows``."""
+        basis, sites = model.basis, None
+        if basis is None:
+            model = replace(model, basis=self._search_basis(model, comparisons))
+        numbered = model.alone(model.numbered(rows))
         if self.optimize:
-            kernel, self.likelihood_, sites = most_probable(
-                searched,
-                self._covariance,
-                self.likelihood_,
-                self._alone(self._numbered(rows)),
-                rng,
-                bounds=self.bounds,
-                n_starts=self.n_starts,
-                hyperprior=self.hyperprior,
+            model, sites = self._most_probable(
+                model, comparisons, numbered, rng, n_starts=self.n_starts
             )
-            self._keep_parameters(kernel.theta)
-        if self.judge_names_ is not None and not self.tastes:
-            sites = self._learn_judges(searched, self._alone(self._numbered(rows)), rng, sites)
-        has_own = self.kernel_.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
-        self.basis_ = None if basis is None or has_own else basis
-        return self._inference(comparisons), sites
+        if n_judges:
+            judges = ByJudge.alike(model.likelihood, n_judges)
+            model, sites = self._learn_judges(model, judges, comparisons, numbered, rng, sites)
+        has_own = model.kernel.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
+        model = replace(model, basis=None if has_own else basis)
+        return model.given(comparisons, sites)
 
-    def _keep_parameters(self, theta: FloatArray) -> None:
-        """Store the parameters of the kernel and of the drift around it."""
-        n_kernel = len(self.kernel_.theta)
-        self.kernel_ = self.kernel_.with_theta(theta[:n_kernel])
-        if self.drift_ is not None:
-            drift, time = np.exp(theta[n_kernel : n_kernel + 2]).tolist()
-            self.drift_ = (drift, time, self.drift_[2])
-        if self.cyclic_ is not None:
-            self.cyclic_ = self.cyclic_.with_theta(theta[-len(self.cyclic_.theta) :])
-        if self.tastes_ is not None:
-            self.tastes_ = self.tastes_.with_theta(theta[-len(self.tastes_.theta) :])
-        if self.traits_ is not None:
-            n_both = n_kernel + len(self.traits_.theta)
-            self.traits_ = self.traits_.with_theta(theta[n_kernel:n_both])
+    def _most_probable(
+        self,
+        model: Model,
+        comparisons: Comparisons,
+        rows: FloatArray,
+        rng: np.random.Generator,
+        **how: Any,
+    ) -> tuple[Model, SiteParameters | None]:
+        """Return the model with its most probable parameters, and sites close to its own."""
+        kernel, likelihood, sites = most_probable(
+            model.inference(comparisons)[0],
+            model.covariance,
+            model.likelihood,
+            rows,
+            rng,
+            bounds=self.bounds,
+            hyperprior=self.hyperprior,
+            **how,
+        )
+        return replace(model.with_theta(kernel.theta), likelihood=likelihood), sites
 
     def _learn_judges(
         self,
-        inference: Inference,
+        model: Model,
+        judges: ByJudge,
+        comparisons: Comparisons,
         rows: FloatArray,
         rng: np.random.Generator,
         sites: SiteParameters | None,
-    ) -> SiteParameters | None:
+    ) -> tuple[Model, SiteParameters | None]:
         """Learn about judges and find the other parameters in turn."""
-        assert self.judge_names_ is not None
-        judges = ByJudge.alike(self.likelihood_, len(self.judge_names_))
+        inference, _ = model.inference(comparisons)
         for _ in range(JUDGE_ROUNDS if self.optimize else 0):
-            better, sites = learnt_judges(inference, self._covariance, judges, sites)
-            kernel, found, sites = most_probable(
-                inference,
-                self._covariance,
-                better,
-                rows,
-                rng,
-                bounds=self.bounds,
-                hyperprior=self.hyperprior,
-                max_steps=JUDGE_STEPS,
-                sites=sites,
-            )
-            self._keep_parameters(kernel.theta)
+            better, sites = learnt_judges(inference, model.covariance, judges, sites)
+            model = replace(model, likelihood=better)
+            how = {"max_steps": JUDGE_STEPS, "sites": sites}
+            model, sites = self._most_probable(model, comparisons, rows, rng, **how)
             error = judges.distance(better)
-            judges = better.replace(**found.parameters)
+            judges = better.replace(**model.likelihood.parameters)
             if error < JUDGE_TOL:
                 break
-        self.likelihood_ = judges
-        return sites
+        return replace(model, likelihood=judges), sites
 
-    def _search_basis(self, comparisons: Comparisons) -> FloatArray | None:
+    def _search_basis(self, model: Model, comparisons: Comparisons) -> FloatArray | None:
         """Return basis rows for the search for parameters, if there are many items."""
-        depends_on_distance = any(name.endswith("length_scale") for name in self.kernel_.names)
-        items = comparisons.items
-        too_few = len(items) <= MAX_SEARCHED or self.drift_ is not None or self.tastes
-        if too_few or self.cyclic_ is not None or not depends_on_distance or not self.optimize:
+        depends_on_distance = any(name.endswith("length_scale") for name in model.kernel.names)
+        kinds = (Drift, Tastes, Circles)
+        is_whole = any(isinstance(term, kinds) for term in model.terms)
+        if is_whole or len(comparisons.items) <= MAX_SEARCHED:
             return None
-        if self.shown_ is not None:
-            items = np.unique(self.shown_.item[items])
+        if not depends_on_distance or not self.optimize:
+            return None
+        items = np.unique(model.shown.item[comparisons.items])
         n_rows = min(N_SEARCH_ROWS, len(items))
-        return self.X_train_[items[np.linspace(0, len(items) - 1, n_rows).astype(np.intp)]]
+        return model.X[items[np.linspace(0, len(items) - 1, n_rows).astype(np.intp)]]
 
     def _check_settings(self) -> None:
         check_choice("likelihood", self.likelihood, get_args(LikelihoodName))
@@ -718,3 +723,1043 @@ class PreferenceGP(LiveProcess):
             )
         if self.max_pairs is not None:
             check_count("max_pairs", self.max_pairs)
+
+    # What was learned
+
+    @property
+    def _process(self) -> Process:
+        """The process given all answers: what quick updates postponed is completed here."""
+        check_is_fitted(self)
+        live = self._live
+        if live is not None and live.comparisons is not self.process_.comparisons:
+            self.process_ = self.process_.model.given(live.comparisons, (live.tau, live.nu))
+        return self.process_
+
+    def __getstate__(self) -> Any:
+        """Complete the posterior before it is copied or saved; live scores are dropped."""
+        if self._live is not None:
+            _ = self._process
+        return {k: v for k, v in super().__getstate__().items() if k != "_live"}
+
+    @property
+    def _model(self) -> Model:
+        check_is_fitted(self)
+        return self.process_.model
+
+    @property
+    def _recorded(self) -> Comparisons:
+        """All answers so far."""
+        return self.process_.comparisons if self._live is None else self._live.comparisons
+
+    @property
+    def posterior_(self) -> Posterior:
+        """The Gaussian posterior given all answers."""
+        return self._process.posterior
+
+    @property
+    def log_marginal_likelihood_(self) -> float:
+        """Log of the approximate probability of the answers, without the hyperprior."""
+        return self.posterior_.log_evidence
+
+    @property
+    def terms_(self) -> tuple[Term, ...]:
+        """What explains an answer."""
+        return self._model.terms
+
+    @property
+    def kernel_(self) -> ParametricKernel:
+        """The kernel of the scores."""
+        return self._model.kernel
+
+    @property
+    def likelihood_(self) -> Likelihood:
+        """The likelihood of an answer."""
+        return self._model.likelihood
+
+    @property
+    def X_train_(self) -> FloatArray:  # noqa: N802
+        """The items."""
+        return self._model.X
+
+    @property
+    def basis_rows_(self) -> FloatArray:
+        """The features of the rows that prediction needs."""
+        return self._process.rows[:, : self.n_features_in_]
+
+    @property
+    def drift_(self) -> tuple[float, float, float] | None:
+        """How much is forgotten, within which time, and the time between the answers."""
+        drift = self._model.term(Drift)
+        return None if drift is None else (drift.drift, drift.drift_time, drift.usual_time)
+
+    @property
+    def taste_share_(self) -> float | None:
+        """The share of the variance of a person's scores that is their own taste."""
+        return self._model.taste_share
+
+    @property
+    def effects_(self) -> tuple[Effect, ...]:
+        """The effect of each covariate of an answer, with 90 % intervals."""
+        effects = self._model.term(Effects)
+        if effects is None:
+            return ()
+        n_effects = len(effects.effects)
+        second = np.tile(self._rows_to_predict(None)[:1], (n_effects, 1))
+        first = second.copy()
+        first[:, self._model.columns(Effects)] = np.eye(n_effects)
+        mean, variance = self._process.difference(first, second)
+        reach = float(ndtri(0.5 + 0.5 * EFFECT_LEVEL)) * np.sqrt(variance)
+        ends = zip(effects.effects, mean, mean - reach, mean + reach, strict=True)
+        return tuple(Effect(name, *map(float, values)) for name, *values in ends)
+
+    @property
+    def judges_(self) -> JudgeReport | None:
+        """What is known about judges from all answers so far; None if it is not learned."""
+        likelihood = self.likelihood_
+        if not isinstance(likelihood, ByJudge) or self.judge_names_ is None:
+            return None
+        return likelihood.report(self.judge_names_, self._process.cavities())
+
+    # Prediction
+
+    @overload
+    def predict(
+        self, X: Any = None, qid: ArrayLike | None = None, *, judge: Any = None, date: Any = None
+    ) -> FloatArray: ...
+
+    @overload
+    def predict(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        *,
+        return_std: Literal[True],
+        judge: Any = None,
+        date: Any = None,
+    ) -> tuple[FloatArray, FloatArray]: ...
+
+    @overload
+    def predict(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        *,
+        return_cov: Literal[True],
+        judge: Any = None,
+        date: Any = None,
+    ) -> tuple[FloatArray, FloatArray]: ...
+
+    def predict(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,  # noqa: ARG002
+        *,
+        return_std: bool = False,
+        return_cov: bool = False,
+        judge: Any = None,
+        date: Any = None,
+    ) -> FloatArray | tuple[FloatArray, FloatArray]:
+        """Return the mean score of every row of X, and optionally its uncertainty.
+
+        A common shift of all scores cannot be learned from comparisons and adds to the standard
+        deviation; `predict_pair` and `rank_distribution` do not depend on it.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) or (n_items,) of names
+            Rows to score, or names (row numbers, without names) of items of `fit`; by default all
+            of these. A row that is an item of `fit` but for rounding is this item.
+        qid : (n_items,), optional
+            Ignored: every row is scored by itself.
+        return_std, return_cov : bool
+            Whether to return the standard deviations (n_items,), or the covariance
+            (n_items, n_items), as well.
+        judge : name, optional
+            With ``tastes``: whose scores; by default the common ones. A person unknown to `fit`
+            gets the common scores too, with more uncertainty.
+        date : (n_items,) or a date, optional
+            With ``drift``: the date of the scores; by default the last date of `fit`.
+
+        Returns
+        -------
+        scores : (n_items,)
+        std or cov : optional
+        """
+        refuse_std_and_cov(return_std, return_cov)
+        rows, process = self._at_date(self._rows_to_predict(X), date), self._process
+        found: FloatArray | tuple[FloatArray, FloatArray]
+        if judge is not None:
+            scores, covariance = process.joint_of_person(rows, self._person(judge))
+            std = np.sqrt(covariance.diagonal())
+            found = (scores, covariance) if return_cov else (scores, std) if return_std else scores
+        elif return_cov:
+            found = process.joint(rows)
+        else:
+            scores = process.mean(rows)
+            found = (scores, process.deviations(rows)) if return_std else scores
+        return as_given(found, X)
+
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: bool = False,
+        items: ArrayLike | None = None,
+    ) -> Any:
+        """Return the rows in ranked order: query by query, best first.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) or (n_items,) of names, optional
+            Rows to rank, or names of items of `fit`; by default all of these.
+        qid : (n_items,), optional
+            The query of each row; by default all rows form one ranking.
+        k : int, optional
+            Keep only the best k of each query.
+        judge : name, optional
+            With ``tastes``: whose order; by default the common one.
+        as_frame : bool
+            Return a pandas data frame with query, item, rank and score, in that order of rows.
+        items : (n_items,), optional
+            The names of the items in the frame; by default row numbers.
+
+        Returns
+        -------
+        order : (n_ranked,)
+            Row numbers; or names, if items of `fit` have names and X is omitted or holds names.
+            Queries are in order of first appearance, items of equal score in the order of the rows.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> votes = {"a": ["tea"] * 4, "b": ["milk"] * 4, "winner": ["tea", "tea", "milk", "milk"]}
+        >>> votes["judge"] = ["ann", "ann", "bob", "bob"]
+        >>> PreferenceGP(tastes=True).fit(pairs=votes).rank(judge="bob")
+        array(['milk', 'tea'], dtype='<U4')
+        """
+        check_is_fitted(self)
+        names = self._names_of(X)
+        if judge is None and X is not None and names is None:
+            return super().rank(X, qid, k, as_frame=as_frame, items=items)
+        check_flag("as_frame", as_frame)
+        if as_frame and items is None:
+            items = names
+        qid, items = map(on_host, read_columns(X, qid=qid, items=items))
+        scores = on_host(self.predict(X, judge=judge))
+        order = self._in_order(scores, qid, k, as_frame=as_frame, items=items)
+        return as_given(order if as_frame or names is None else names[order], X)
+
+    def predict_pair(
+        self,
+        X1: Any,
+        X2: Any,
+        *,
+        noisy: bool = True,
+        covariates: Mapping[str, ArrayLike] | None = None,
+        judge: Any = None,
+        date: Any = None,
+    ) -> FloatArray:
+        """Return the probability that each row of X1 beats the same row of X2.
+
+        Parameters
+        ----------
+        X1, X2 : (n_pairs, n_features) or (n_pairs,) of names
+            The items to compare: rows, or names (row numbers) of items of `fit`; a single name is
+            one pair.
+        noisy : bool
+            True for the probability of a recorded answer, with its noise and possible flip; False
+            for that of the scores themselves.
+        covariates : dict of (n_pairs,), optional
+            Covariates, positive in favour of the first item, by the names of ``effects_``; 0 by
+            default.
+        judge : (n_pairs,) or a name, optional
+            Who will answer, among the judges of `fit`; by default a random judge. With ``tastes``
+            anyone else is a person about whom nothing is known.
+        date : (n_pairs,) or a date, optional
+            With ``drift``: the date of the answer; by default the last date of `fit`.
+
+        Returns
+        -------
+        probability : (n_pairs,)
+            Or (n_pairs, 3) after a fit with ties, for answers: win, tie and loss.
+
+        Notes
+        -----
+        ``noisy=False`` is [TH10] (11); a recorded answer has noise as well.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> X = [[0.0], [1.0], [2.0]]
+        >>> gp = PreferenceGP(tie_width=0.5).fit(X, pairs=[[2, 0]], tied=[[0, 1]])
+        >>> gp.predict_pair(X[:1], X[2:]).shape
+        (1, 3)
+        """
+        check_flag("noisy", noisy)
+        first, second = self._rows_to_predict(X1), self._rows_to_predict(X2)
+        if len(first) != len(second):
+            raise InvalidInputError(
+                "`X1` and `X2` must have the same number of rows, one pair each: got "
+                f"{len(first)} and {len(second)}."
+            )
+        first, second = (self._at_date(rows, date) for rows in (first, second))
+        first = self._with_values(first, covariates)
+        if self._model.term(Tastes) is not None:
+            persons = self._persons(judge, len(first), NEW_PERSON if noisy else NOBODY)
+            mean, variance = self._process.difference_by_person(first, second, persons)
+            judge = None
+        else:
+            mean, variance = self._process.difference(first, second)
+        if noisy:
+            who = self._judge_codes(judge, len(first))
+            return self.likelihood_.answer_probabilities(mean, variance, Outcomes(judge=who))
+        return np.asarray(ndtr(mean / np.sqrt(np.maximum(variance, 1e-200))))  # [TH10] eq. (11)
+
+    def _at_date(self, rows: FloatArray, date: Any) -> FloatArray:
+        """Move numbered rows to another date."""
+        if date is None:
+            return rows
+        if self._model.term(Drift) is None:
+            raise InvalidInputError(
+                "`date` needs scores that change with time: fit with drift=True and dates, or "
+                "leave it out."
+            )
+        rows = rows.copy()
+        dates = as_days(np.broadcast_to(np.asarray(date), (len(rows),)), len(rows))
+        rows[:, self._model.columns(Drift)] = dates[:, None]
+        return rows
+
+    def _judge_codes(self, judge: Any, n_pairs: int) -> IntArray:
+        """Return who answers, counted from 1; 0 for any judge."""
+        if judge is None:
+            return np.zeros(n_pairs, dtype=np.intp)
+        known = [] if self.judge_names_ is None else self.judge_names_.tolist()
+        names = np.asarray(judge, dtype=object).ravel().tolist()
+        strange = [name for name in names if name not in known]
+        if strange or len(names) not in (1, n_pairs):
+            raise InvalidInputError(
+                f"`judge` must be one of the {len(known)} judges of `fit`, or one for each of the "
+                f"{n_pairs} pairs: got {repr(strange[0]) if strange else len(names)}."
+            )
+        place = {name: code for code, name in enumerate(known, 1)}
+        return np.broadcast_to([place[name] for name in names], (n_pairs,)).astype(np.intp)
+
+    def _person(self, judge: Any) -> int:
+        """Return the number of a person."""
+        if self._model.term(Tastes) is None:
+            raise InvalidInputError(
+                "`judge` needs persons with their own scores: fit with tastes=True, or leave "
+                "it out."
+            )
+        (number,) = self._persons(judge, 1, NOBODY).tolist()
+        return int(number)
+
+    def _persons(self, judge: Any, n_pairs: int, default: int) -> IntArray:
+        """Return the numbers of persons, one for each pair."""
+        if judge is None:
+            return np.full(n_pairs, default)
+        names = np.asarray(judge, dtype=object).ravel().tolist()
+        if len(names) not in (1, n_pairs):
+            raise InvalidInputError(
+                f"`judge` must be one person, or one for each of the {n_pairs} pairs: got "
+                f"{len(names)}."
+            )
+        known = [] if self.judge_names_ is None else self.judge_names_.tolist()
+        place = {name: number for number, name in enumerate(known, 1)}
+        try:
+            numbers = [place.get(name, NEW_PERSON) for name in names]
+        except TypeError as error:
+            raise InvalidInputError(f"`judge` must be the name of a person: {error}.") from error
+        return np.broadcast_to(numbers, (n_pairs,))
+
+    def _with_values(
+        self, rows: FloatArray, covariates: Mapping[str, ArrayLike] | None
+    ) -> FloatArray:
+        """Give numbered rows the values of covariates."""
+        if covariates is None:
+            return rows
+        if not isinstance(covariates, Mapping):
+            raise InvalidInputError(
+                "`covariates` must be a dictionary of values by name: got "
+                f"{type(covariates).__name__}."
+            )
+        effects, start = self._model.term(Effects), self._model.columns(Effects).start
+        known, rows = () if effects is None else effects.effects, rows.copy()
+        for name, values in covariates.items():
+            if name not in known:
+                raise InvalidInputError(
+                    f"`covariates` must be among those with known effects, {list(known)}: got "
+                    f"{name!r}."
+                )
+            rows[:, start + known.index(name)] = values
+        return rows
+
+    def suspect_answers(self, n: int | None = None) -> list[dict[str, Any]]:
+        """Return the answers with a winner that are most suspect, worst first.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number of answers; by default all.
+
+        Returns
+        -------
+        rows : list of dict
+            ``winner``, ``loser``, ``judge`` (None if unknown), ``times`` and ``probability``: the
+            probability, given all other answers, that the answer was given at random by a careless
+            judge, or recorded the wrong way round.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> games = [("ann", "bob"), ("bob", "cid"), ("ann", "cid")] * 20 + [("cid", "ann")]
+        >>> worst = PreferenceGP().fit(pairs=games).suspect_answers(1)[0]
+        >>> worst["winner"], worst["loser"]
+        ('cid', 'ann')
+        """
+        check_is_fitted(self)
+        if n is not None:
+            check_count("n", n, MOST_DRAWS)
+        known, names = self._recorded, self._labels(None, len(self.X_train_))
+        judges = self.judges_
+        careless = None if judges is None else judges.careless
+        found = self._process.cavities().flipped(self.likelihood_, careless)
+        rows = np.flatnonzero(~known.tied)
+        rows = rows[np.argsort(-found[rows], kind="stable")][:n]
+        ends = np.stack([known.winner[rows], known.loser[rows]])
+        winner, loser = names[self._model.shown.item[ends]].tolist()
+        who = [None, *([] if self.judge_names_ is None else self.judge_names_.tolist())]
+        return [
+            {
+                "winner": winner[place],
+                "loser": loser[place],
+                "judge": who[known.judges[row]],
+                "times": float(known.count[row]),
+                "probability": float(found[row]),
+            }
+            for place, row in enumerate(rows.tolist())
+        ]
+
+    def sample(
+        self, X: Any = None, n: int = 1, *, judge: Any = None, random_state: Any = None
+    ) -> FloatArray:
+        """Draw the scores of all rows of X jointly from the posterior.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            The items.
+        n : int
+            Number of draws.
+        judge : name, optional
+            Whose scores, with ``tastes``; by default the common ones.
+        random_state : int, RandomState or None
+            Source of the draws.
+
+        Returns
+        -------
+        draws : (n, n_items)
+        """
+        check_count("n", n, MOST_DRAWS)
+        rows, rng = self._rows_to_predict(X), generator(random_state)
+        if judge is not None:
+            return self._process.draws_of_person(rows, self._person(judge), n, rng)
+        return self._process.draws(rows, n, rng)
+
+    def rank_distribution(
+        self,
+        X: Any = None,
+        *,
+        n_draws: int = 2000,
+        judge: Any = None,
+        random_state: Any = None,
+    ) -> RankDistribution:
+        """Return the distribution of the ranks of the rows of X, from draws of the scores.
+
+        Parameters
+        ----------
+        X : (n_items, n_features)
+            The items.
+        n_draws : int
+            Number of draws; probabilities are accurate to about ``0.5 / sqrt(n_draws)``.
+        judge : name, optional
+            Whose scores, with ``tastes``; by default the common ones.
+        random_state : int, RandomState or None
+            Source of the draws.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> X = [[0.0], [1.0], [2.0], [3.0]]
+        >>> gp = PreferenceGP().fit(X, pairs=[[1, 0], [2, 0], [1, 3], [2, 3]] * 4)
+        >>> gp.rank_distribution(X, random_state=0).interval(0.9)
+        array([[3, 4],
+               [1, 2],
+               [1, 2],
+               [3, 4]])
+        """
+        draws = self.sample(X, n_draws, judge=judge, random_state=random_state)
+        return RankDistribution.from_draws(draws)
+
+    def leaderboard(
+        self,
+        X: Any = None,
+        *,
+        level: float = 0.9,
+        n_draws: int = 2000,
+        judge: Any = None,
+        random_state: Any = None,
+    ) -> Leaderboard:
+        """Return the items in order, with intervals of scores and ranks.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) or (n_items,) of names, optional
+            The items; by default those of `fit`.
+        level : float
+            Probability of the intervals.
+        n_draws : int
+            Number of draws from which ranks are counted.
+        judge : name, optional
+            Whose order, with ``tastes``; by default the common one.
+        random_state : int, RandomState or None
+            Source of the draws.
+        """
+        check_share("level", level)
+        check_count("n_draws", n_draws, MOST_DRAWS)
+        rows = self._rows_to_predict(X)
+        score, covariance = self.predict(X, return_cov=True, judge=judge)
+        covariance = covariance - covariance.mean(axis=0)
+        covariance = covariance - covariance.mean(axis=1)[:, None]
+        draws = self.sample(X, n_draws, judge=judge, random_state=random_state)
+        parameters = self.likelihood_.parameters
+        scale = 1.0 / np.sqrt(parameters["noise"])
+        return Leaderboard.of(
+            self._labels(X, len(rows)),
+            scale * score,
+            scale * np.sqrt(np.maximum(covariance.diagonal(), 0.0)),
+            RankSpread.of_draws(draws, level),
+            self._answers_of(X, len(rows), None if judge is None else self._person(judge)),
+            level,
+            width=scale * parameters.get("tie_width", 0.0),
+            flip_rate=parameters.get("flip_rate", 0.0),
+            link=self.likelihood_.link,
+            covariance=scale**2 * covariance,
+            effects=tuple(one.scaled(scale) for one in self.effects_),
+            judges=self.judges_,
+        )
+
+    # Questions
+
+    def suggest(
+        self,
+        X: Any = None,
+        n: int = 1,
+        *,
+        goal: Goal = "order",
+        k: int | None = None,
+        until: float | None = None,
+        candidates: ArrayLike | None = None,
+        balance: int | None = 3,
+        random_state: Any = None,
+    ) -> IntArray:
+        """Choose the comparisons whose answers help most, best first.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) or (n_items,) of names, optional
+            The items to compare; by default those of `fit`.
+        n : int
+            Number of comparisons; those of a batch do not ask for the same information twice.
+        goal : {"order", "best", "top"}
+            Whether to learn the whole order (largest expected information), to find the best item
+            (largest expected score of the winner), or to find the best k (information, weighted by
+            the doubt whether an item is among them).
+        k : int, optional
+            Number of best items to find, for the goal "top".
+        until : float, optional
+            Return no questions once the `certainty` of the goal has reached this value.
+        candidates : (n_candidates, 2), optional
+            The pairs of rows to choose from; by default all of them. Among more than a
+            thousand items, those of the best thousand or, for "order", of a thousand drawn at
+            random.
+        balance : int or None
+            For items of `fit`: one question in `balance` is a check, about a pair whose answer
+            seems certain. This keeps probabilities calibrated, and ends once few such answers are
+            surprising. Items known by name alone are first all asked about once, starting with
+            those that have the fewest answers. Half as many questions are then checks, until an
+            answer is surprising or items have three answers on average. None asks only informative
+            questions.
+        random_state : int, RandomState or None
+            Source of these draws and of the choice among items with equally few answers. If None,
+            the same answers lead to the same questions.
+
+        Returns
+        -------
+        pairs : (n, 2)
+            Row numbers of X; or names, if items of `fit` have names and X is omitted or holds
+            names.
+        """
+        k, n = self._goal_size(goal, k, X), check_count("n", n)
+        if until is not None and self.certainty(X, goal=goal, k=k) >= check_share("until", until):
+            return np.zeros((0, 2), dtype=np.intp)
+        labels = self._names_of(X)
+        if balance is not None:
+            check_count("balance", balance)
+        asked, rng = self._asked(X), generator(random_state)
+        n_answers = int(self._recorded.count.sum())
+        if random_state is None:
+            rng = np.random.default_rng(n_answers)
+        ends = None
+        if candidates is None:
+            items = candidate_items(self._means_of(X), goal, rng, max(MAX_ITEMS, 2 * k))
+        elif goal == "top":  # the border of the best k is one among all items
+            items, ends = np.arange(len(self._means_of(X))), self._candidates(candidates, X)
+        else:
+            ends = self._candidates(candidates, X)
+            is_candidate = np.bincount(ends.ravel()) > 0
+            items, ends = np.flatnonzero(is_candidate), (np.cumsum(is_candidate) - 1)[ends]
+        mean, covariance = self._joint(X, items)
+        noise = self.likelihood_.probit_noise
+        even = None
+        if balance is not None and asked is not None:
+            by_name, known = self._is_known_by_name(X, asked), self._asked_pairs(X, items)
+            are_scarce = by_name and bool(asked.mean() < SCARCE)
+            every = self._period_of_checks(X, balance, are_scarce=are_scarce)
+            even = Balance(asked[items], known, every, n_answers, by_name, rng)
+        options: dict[str, Any] = {"goal": goal, "k": k, "noise": noise, "balance": even}
+        chosen = items[suggest_pairs(mean, covariance, ends, n, **options)]
+        return chosen if labels is None else labels[chosen]
+
+    def _goal_size(self, goal: Goal, k: int | None, X: Any) -> int:
+        """Return k, checked: the number of best items to find."""
+        check_is_fitted(self)
+        check_choice("goal", goal, get_args(Goal))
+        size = 1 if k is None else check_count("k", k)
+        if (k is not None) != (goal == "top") and (k is None or size != 1):
+            raise InvalidInputError(
+                f"`k` and goal='top' must be given together: got goal={goal!r} and k={k!r}."
+            )
+        n_items = len(self._rows_to_predict(X))
+        if size >= n_items:
+            raise InvalidInputError(
+                f"`k` must be below the number of items, {n_items}: got {size}."
+            )
+        return size
+
+    def certainty(
+        self,
+        X: Any = None,
+        *,
+        goal: Goal = "order",
+        k: int | None = None,
+        n_draws: int = 2000,
+        random_state: Any = 0,
+    ) -> float:
+        """Return how certain it is that the ranking by mean scores is right.
+
+        Chosen questions say little about how far scores are apart, so the posterior is averaged
+        over the amplitude of the kernel, each value weighted by its probability; before any answer,
+        scores are expected to be close together. In simulations the certainty at which questions
+        end is accurate to one or two per cent if scores spread as much as the noise, and
+        conservative if they spread more.
+
+        Parameters
+        ----------
+        X : (n_items, n_features) or (n_items,) of names, optional
+            The items; by default those of `fit`.
+        goal : {"order", "best", "top"}
+            For "order" the expected share of pairs in the right order; for "best" and "top" the
+            probability that the best item, or the best k, are the right ones.
+        k : int, optional
+            Number of best items, for the goal "top".
+        n_draws : int
+            Number of draws from which it is estimated.
+        random_state : int, RandomState or None
+            Source of the draws.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> gp = PreferenceGP().fit(pairs=[("ann", "bob"), ("ann", "cid"), ("bob", "cid")] * 8)
+        >>> gp.certainty(goal="best") > 0.8, gp.suggest(goal="best", until=0.8).shape
+        (True, (0, 2))
+        """
+        k = self._goal_size(goal, k, X)
+        rng, rows = generator(random_state), self._rows_to_predict(X)
+        members, weights = self._with_amplitudes()
+        numbers = rng.multinomial(check_count("n_draws", n_draws, MOST_DRAWS), weights)
+        draws = [
+            member.draws(rows, int(number), rng)
+            for member, number in zip(members, numbers, strict=True)
+            if number > 0
+        ]
+        return goal_certainty(self._process.mean(rows), np.concatenate(draws), goal, k)
+
+    def _with_amplitudes(self) -> tuple[list[Process], FloatArray]:
+        """Return the process with several amplitudes, and their probabilities.
+
+        Amplitudes for which the sites do not converge are left out.
+        """
+        process, members = self._process, []
+        model, kernel = process.model, process.model.kernel
+        is_amplitude = np.array([name.endswith("amplitude") for name in kernel.names])
+        if not is_amplitude.any():
+            return [process], np.ones(1)
+        items = np.unique(model.shown.item[process.comparisons.items])
+        deviation = model.likelihood.score_deviation(process.comparisons.margin_scale)
+        prior = Hyperprior.flat(len(kernel.theta))
+        if self.hyperprior is not None:
+            prior = kernel.hyperprior_on(model.X[items], CAUTIOUS_SHARE * deviation)
+        evidence = []
+        for factor in AMPLITUDE_FACTORS:
+            theta = kernel.theta + np.log(factor) * is_amplitude
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                member = process if factor == 1.0 else process.under(model.with_kernel(theta))
+            if factor == 1.0 or member.posterior.converged:
+                members.append(member)
+                evidence.append(member.posterior.log_evidence + prior.log_density(theta))
+        return members, softmax(np.array(evidence))
+
+    def _asked(self, X: Any) -> FloatArray | None:
+        """Return how many answers each item has; None if X are not items of `fit`."""
+        if X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_)):
+            return self._answers_of(None, len(self.X_train_))
+        return self._answers_of(X, 0) if np.ndim(X) == 1 else None
+
+    def _period_of_checks(self, X: Any, balance: int, *, are_scarce: bool) -> int | None:
+        """Return the period of checks among questions; None if surprises are known to be rare.
+
+        While answers are scarce, half as many are spent on checks until one is surprising.
+        """
+        live = self._known_scores(X)
+        if live is None:
+            return balance
+        n_sure, n_upset = live.sure_answers(SURE_DEVIATIONS)
+        if (n_upset + 1.0) / (n_sure + 2.0) <= MAX_UPSETS:
+            return None
+        return 2 * balance if are_scarce and n_upset == 0.0 else balance
+
+    def _is_known_by_name(self, X: Any, asked: FloatArray) -> bool:
+        """Return whether other answers say nothing about the item with the fewest answers.
+
+        This holds if its covariance with all other items is the same. O(n_items n_features).
+        """
+        rows = self.X_train_ if np.ndim(X) != 1 else self.X_train_[self._positions(X)]
+        least = int(np.argmin(asked))
+        others = self.kernel_(rows[[least]], rows)[0]
+        own, others = others[least], np.delete(others, least)
+        return bool(np.ptp(others) <= 1e-9 * own)
+
+    def _asked_pairs(self, X: Any, items: IntArray) -> IntArray:
+        """Return the pairs that have answers, as positions in ``items``, which are rows of X."""
+        rows = self._positions(X) if np.ndim(X) == 1 else np.arange(len(self.X_train_))
+        place = np.full(len(self.X_train_), -1)
+        place[rows[items]] = np.arange(len(items))
+        ends = np.stack([self._recorded.winner, self._recorded.loser], axis=1)
+        pairs = place[self._model.shown.item[ends]]
+        return pairs[(pairs >= 0).all(axis=1)]
+
+    def _candidates(self, candidates: ArrayLike, X: Any) -> IntArray:
+        return check_pairs(candidates, len(self.X_train_) if X is None else np.shape(X)[0])
+
+    def _means_of(self, X: Any) -> FloatArray:
+        live = self._known_scores(X)
+        return self._process.mean(self._rows_to_predict(X)) if live is None else live.mean
+
+    def _joint(self, X: Any, items: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return mean and covariance of the scores of some rows of X."""
+        live = self._known_scores(X)
+        if live is None:
+            return self._process.joint(self._rows_to_predict(X)[items])
+        if len(items) == len(live.mean):
+            return live.mean, live.covariance
+        return live.mean[items], live.covariance[np.ix_(items, items)]
+
+    def _known_scores(self, X: Any) -> LiveScores | None:
+        """Return the stored scores if X are the items of `fit`."""
+        check_is_fitted(self)
+        known = X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_))
+        return self._live_scores() if known else None
+
+    def _live_scores(self) -> LiveScores | None:
+        """Return the joint distribution of all scores of `fit`; None if it is not kept."""
+        if self._live is None:
+            self._live = self._process.live_scores()
+        return self._live
+
+    # More answers
+
+    def update(
+        self,
+        pairs: Any = None,
+        *,
+        tied: ArrayLike | None = None,
+        tied_weight: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+        judge: Any = None,
+        tied_judge: Any = None,
+        date: Any = None,
+        tied_date: Any = None,
+    ) -> Self:
+        """Add answers about the items of `fit`, keeping the parameters learned there.
+
+        The posterior is that of all answers together. For up to 4,000 items only what the answers
+        change is computed at once, and the rest when it is read: a question and its answer cost
+        O(n_items^2). To learn the parameters again, call `fit` with all answers.
+
+        Parameters
+        ----------
+        pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge, date, tied_date
+            As in `fit`: row numbers of the X given there, or names. Without `pairs`, only ties are
+            added. Judges unknown to `fit` count as average judges; with ``tastes`` they are new
+            persons. Covariates are those of `fit`; if none are given they are 0, and the first item
+            of named comparisons counts as shown first. After a fit without ties, the width within
+            which items tie is `tie_width` until the next fit.
+        """
+        check_is_fitted(self)
+        new = self._new_answers(
+            pairs,
+            tied=tied,
+            tied_weight=tied_weight,
+            pair_margin=pair_margin,
+            pair_weight=pair_weight,
+            judge=judge,
+            tied_judge=tied_judge,
+            date=date,
+            tied_date=tied_date,
+        )
+        if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
+            return self._admit_ties(new)
+        live = self._live_scores()
+        live = None if live is None else live.extended(new)
+        if live is None:
+            process, comparisons = self._process, self._recorded.extend(new)
+            sites = process.extended_sites(comparisons)
+            return self._condition(process.model.given(comparisons, sites))
+        self._live = live
+        return self
+
+    def _condition(self, process: Process) -> Self:
+        """Keep another process; scores kept between answers are no longer valid."""
+        self.process_, self._live = process, None
+        return self
+
+    def _admit_ties(self, new: Comparisons) -> Self:
+        """Add the first ties; their width is not learned before the next fit."""
+        comparisons, known = self._recorded.extend(new), self.likelihood_
+        likelihood = self._starting_likelihood(comparisons).replace(**known.parameters)
+        if isinstance(known, ByJudge):
+            likelihood = replace(known, base=likelihood)
+        model = replace(self._model, likelihood=likelihood)
+        return self._condition(model.given(comparisons))
+
+    def forget(
+        self,
+        pairs: Any = None,
+        *,
+        tied: ArrayLike | None = None,
+        tied_weight: ArrayLike | None = None,
+        pair_margin: ArrayLike | None = None,
+        pair_weight: ArrayLike | None = None,
+        judge: Any = None,
+        tied_judge: Any = None,
+        date: Any = None,
+        tied_date: Any = None,
+    ) -> Self:
+        """Take answers back, keeping the parameters learned in `fit`: the opposite of `update`.
+
+        Parameters
+        ----------
+        pairs, tied, tied_weight, pair_margin, pair_weight, judge, tied_judge, date, tied_date
+            As in `update`; each must have been recorded at least that often.
+        """
+        check_is_fitted(self)
+        old = self._new_answers(
+            pairs,
+            tied=tied,
+            tied_weight=tied_weight,
+            pair_margin=pair_margin,
+            pair_weight=pair_weight,
+            judge=judge,
+            tied_judge=tied_judge,
+            date=date,
+            tied_date=tied_date,
+        )
+        left, kept = self._recorded.without(old)
+        known = self.posterior_ if self._live is None else self._live
+        return self._condition(self._model.given(left, (known.tau[kept], known.nu[kept])))
+
+    def _new_answers(self, pairs: Any, *, judge: Any, date: Any, **given: Any) -> Comparisons:
+        """Return answers about items of `fit`, given by row numbers or by name."""
+        if pairs is None and given["tied"] is not None:
+            pairs = np.zeros((0, 2), dtype=np.intp)
+        has_some = pairs is not None and len(entries_of(pairs)) > 0
+        named = self.item_names_ is not None and has_some and not are_positions(pairs)
+        effects = self._model.term(Effects)
+        known = () if effects is None else effects.effects
+        if named or isinstance(pairs, ComparisonTable):
+            names, in_order = self._labels(None, len(self.X_train_)), "first" in known
+            answers = GivenAnswers.by_name(
+                pairs, names, first=in_order, judge=judge, date=date, **given
+            )
+        else:
+            answers = GivenAnswers.by_row(None, pairs, judge=judge, date=date, **given)
+        answers = answers.with_effects(known)
+        if self._model.term(Tastes) is not None:  # new persons get the next numbers
+            self._refuse_anonymous(answers)
+            self.judge_names_ = names_after(self.judge_names_, answers.judges)
+        answers = answers.coded_as(self.judge_names_)
+        answers.refuse_unread(self.likelihood)
+        merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
+        table = answers.table(answers.data(len(self.X_train_)), self.likelihood)
+        shown, new = table.shown_as(self._model.shown, merge(self.X_train_))
+        if shown is not self._model.shown:
+            self.process_ = replace(self.process_, model=replace(self._model, shown=shown))
+        return new
+
+    # Copies with other persons or parameters
+
+    def with_persons(self, persons: Any) -> Self:
+        """Return a copy with the features of further persons, who have not answered yet.
+
+        Parameters
+        ----------
+        persons
+            As in `fit`, with the same features.
+
+        Examples
+        --------
+        >>> from rankwise import PreferenceGP
+        >>> votes = {"a": ["tea"] * 8, "b": ["milk"] * 8, "winner": ["tea", "milk"] * 4}
+        >>> votes["judge"] = ["ann", "bob", "cid", "dan"] * 2
+        >>> ages = {"ann": [60], "bob": [20], "cid": [70], "dan": [30]}
+        >>> gp = PreferenceGP(tastes=True).fit(pairs=votes, persons=ages)
+        >>> gp.with_persons({"eve": [65]}).rank(judge="eve")
+        array(['tea', 'milk'], dtype='<U4')
+        """
+        check_is_fitted(self)
+        traits = self._model.term(Traits)
+        if traits is None or self.judge_names_ is None:
+            raise InvalidInputError(
+                "`with_persons` needs features of persons: fit with tastes=True and `persons`."
+            )
+        other = copy(self)
+        names = names_after(self.judge_names_, PersonTraits.of(persons).names)
+        assert names is not None
+        other.judge_names_ = names
+        model = self._model.with_term(traits.joined_with(persons, names.tolist()))
+        other.process_ = replace(self._process, model=model)
+        return other
+
+    def with_length_scale(self, factor: float) -> Self:
+        """Return a copy conditioned on the same answers with its length-scales times ``factor``.
+
+        Parameters
+        ----------
+        factor : float
+            Above 0; all other parameters stay as they were learned.
+        """
+        check_is_fitted(self)
+        kernel = self.kernel_
+        is_length = np.array([name == "length_scale" for name in kernel.names])
+        if not is_length.any():
+            raise InvalidInputError(
+                "The kernel must have a length-scale, as `SquaredExponential` has: this one is "
+                f"{kernel}."
+            )
+        longer = check_positive("factor", factor, "It multiplies the length-scales.")
+        theta = kernel.theta + np.log(longer) * is_length
+        return copy(self)._condition(self._process.under(self._model.with_kernel(theta)))
+
+    # Rows and names
+
+    def _names_of(self, X: Any) -> NDArray[Any] | None:
+        """Return the names of items of `fit` given as X; None for rows, or without names."""
+        if self.item_names_ is None:
+            return None
+        if X is None:
+            return self.item_names_
+        names = as_array("X", X)
+        return names if names.ndim == 1 else None
+
+    def _labels(self, X: Any, n_rows: int) -> NDArray[Any]:
+        """Return the names of items: those of `fit`, as given, or row numbers."""
+        if X is None and self.item_names_ is not None:
+            return self.item_names_
+        return np.asarray(X) if X is not None and np.ndim(X) == 1 else np.arange(n_rows)
+
+    def _answers_of(self, X: Any, n_rows: int, person: int | None = None) -> FloatArray:
+        """Return the number of answers about each item, by all or one person; 0 for new rows."""
+        known = self._recorded
+        ends = self._model.shown.item[np.append(known.winner, known.loser)]
+        count = known.count if person is None else known.count * (known.judges == person)
+        counts = sum_by(ends, np.tile(count, 2), len(self.X_train_))
+        if X is None:
+            return counts
+        return counts[self._positions(X)] if np.ndim(X) == 1 else np.zeros(n_rows)
+
+    def _scores(self, X: FloatArray) -> FloatArray:
+        model = self._model
+        return self._process.mean(model.numbered(model.recognised(X)))
+
+    def _check_rows(self, X: Any, *, reset: bool = True) -> FloatArray:
+        """Return dense rows; ``reset`` is for training rows."""
+        with refuse_overflow():
+            rows = validate_data(
+                self,
+                X,
+                reset=reset,
+                accept_sparse="csr",
+                dtype=np.float64,
+                order="C",
+                ensure_min_samples=2 if reset else 1,
+            )
+        return dense_rows(rows)
+
+    def _rows_to_predict(self, X: Any) -> FloatArray:
+        """Return numbered rows, from rows of features or from names of items of `fit`."""
+        check_is_fitted(self)
+        if X is None:
+            return self._model.rows_at(np.arange(len(self.X_train_)))
+        if isinstance(X, str):
+            X = [X]
+        if _are_names(X):
+            return self._model.rows_at(self._positions(on_host(X)))
+        known = known_features(X, vars(self).get("feature_names_in_"))
+        names, features = read_items(on_host(known))
+        model, given = self._model, self._check_rows(features, reset=False)
+        rows = model.numbered(model.recognised(given))
+        return rows if names is None else self._told_apart(rows, names)
+
+    def _told_apart(self, rows: FloatArray, names: NDArray[Any]) -> FloatArray:
+        """Tell items with equal features apart in numbered rows that have names."""
+        copies = self._model.copies
+        if copies is None or self.item_names_ is None:
+            return rows
+        place = {name: at for at, name in enumerate(self.item_names_.tolist())}
+        at = np.array([place.get(name, -1) for name in names.tolist()])
+        n_features = self.X_train_.shape[1]
+        is_same = (at >= 0) & np.all(rows[:, :n_features] == self.X_train_[at], axis=1)
+        rows[is_same, n_features] = copies[at[is_same]]
+        return rows
+
+    def _positions(self, names: Any) -> IntArray:
+        """Return the positions of items of `fit`, given by their names or row numbers."""
+        known = self.item_names_
+        labels = np.arange(len(self.X_train_)) if known is None else known
+        return positions_of(names, labels.tolist(), f"the {len(labels)} items of `fit`")
+
+
+@scoring_function.register
+def _formula(ranker: PreferenceGP) -> ScoringFunction:
+    """Return the mean of the process as a formula, for files that other engines read."""
+    process = ranker._process
+    weights = process.weights
+    function = unscaled_function(ranker, ranker.kernel_, ranker.basis_rows_, weights)
+    return replace(function, known=process.known_rows)

@@ -27,8 +27,8 @@ from rankwise.core.errors import InvalidInputError, NothingToLearnError
 FIRST_WON, TIED, SECOND_WON = 1, 0, -1
 """What a comparison can end with."""
 
-UNKNOWN_JUDGE = "unknown"
-"""Who judged where nobody is named."""
+UNKNOWN = "unknown"
+"""Who judged, or what was asked, where nothing is named."""
 
 
 @final
@@ -74,6 +74,10 @@ class Labels:
         """Number of different names."""
         return len(self.names)
 
+    def take(self, rows: IntArray) -> Self:
+        """Keep the given rows; all names stay."""
+        return replace(self, index=freeze(self.index[rows]))
+
     @property
     def counts(self) -> IntArray:
         """Number of rows of each name."""
@@ -107,6 +111,8 @@ class ComparisonTable:
         Numbers that are positive in favour of the first item, such as a difference of lengths, or 1
         if it is at home.
     covariate_names : tuple of str
+    question, category : Labels, optional
+        What was asked, such as a prompt, and its kind, such as a language.
     unread : tuple of str
         Columns of the source that were not read.
     row : (n_rows,)
@@ -132,6 +138,8 @@ class ComparisonTable:
     date: FloatArray | None = None
     covariates: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     covariate_names: tuple[str, ...] = ()
+    question: Labels | None = None
+    category: Labels | None = None
     unread: tuple[str, ...] = ()
     row: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
 
@@ -147,6 +155,8 @@ class ComparisonTable:
         judge: Any = None,
         date: Any = None,
         covariates: dict[str, ArrayLike] | None = None,
+        question: Any = None,
+        category: Any = None,
         names: Any = None,
         unread: tuple[str, ...] = (),
     ) -> Self:
@@ -163,6 +173,8 @@ class ComparisonTable:
             Names of any type. Rows in which it is blank have one judge in common, "unknown"; the
             others are then called by text.
         covariates : dict of (n_rows,), optional
+        question, category : (n_rows,), optional
+            Names of any type; blank ones are one, "unknown".
         names : (n_items,), optional
             All items, in this order; by default those that occur, sorted.
         unread : tuple of str
@@ -186,10 +198,12 @@ class ComparisonTable:
             freeze(_outcomes(outcome, n_rows)),
             freeze(weights),
             None if margin is None else freeze(_numbers("margin", margin, n_rows)),
-            None if judge is None else _judges(judge, n_rows),
+            _labels("judge", judge, n_rows),
             None if date is None else freeze(as_days(date, n_rows)),
             freeze(np.stack(columns, 1) if columns else np.zeros((n_rows, 0))),
             tuple(given),
+            _labels("question", question, n_rows),
+            _labels("category", category, n_rows),
             unread,
             freeze(np.arange(n_rows)),
         )
@@ -249,7 +263,6 @@ class ComparisonTable:
 
     def take(self, rows: IntArray) -> Self:
         """Keep the given rows; all items stay."""
-        judge = self.judge
         return replace(
             self,
             first=freeze(self.first[rows]),
@@ -257,7 +270,9 @@ class ComparisonTable:
             outcome=freeze(self.outcome[rows]),
             weight=freeze(self.weight[rows]),
             margin=None if self.margin is None else freeze(self.margin[rows]),
-            judge=None if judge is None else Labels(judge.names, freeze(judge.index[rows])),
+            judge=None if self.judge is None else self.judge.take(rows),
+            question=None if self.question is None else self.question.take(rows),
+            category=None if self.category is None else self.category.take(rows),
             date=None if self.date is None else freeze(self.date[rows]),
             covariates=freeze(self.covariates[rows]),
             row=freeze(self.row[rows]),
@@ -438,15 +453,17 @@ def _numbers(name: str, values: ArrayLike, n_rows: int) -> FloatArray:
     return vector
 
 
-def _judges(judge: Any, n_rows: int) -> Labels:
-    """Return who judged; where somebody is not named, all judges have texts as names."""
-    column = judge if isinstance(judge, Column) else _column(as_array("judge", judge))
+def _labels(role: str, given: Any, n_rows: int) -> Labels | None:
+    """Return who judged, or what was asked; where a name is missing, all names are texts."""
+    if given is None:
+        return None
+    column = given if isinstance(given, Column) else _column(as_array(role, given))
     names = column.values.tolist()
     if any(map(is_blank, names)):
-        texts = [UNKNOWN_JUDGE if is_blank(name) else _text(name) for name in names]
+        texts = [UNKNOWN if is_blank(name) else _text(name) for name in names]
         column = Column(np.array(texts, dtype=object), column.code)
     labels = Labels.of(column)
-    check_length("judge", labels.index, n_rows, "the table")
+    check_length(role, labels.index, n_rows, "the table")
     return labels
 
 

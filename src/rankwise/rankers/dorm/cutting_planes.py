@@ -53,6 +53,19 @@ class QueryRows(NamedTuple):
     column_starts: IntArray  # (n_queries + 1,)
 
 
+class Visit(NamedTuple):
+    """Which queries are visited in turn, and where their planes come from.
+
+    A new plane is found by the oracle, or was found elsewhere for the only query, with its loss;
+    otherwise the planes that are known are used.
+    """
+
+    queries: IntArray
+    with_oracle: bool = False
+    plane: FloatArray | None = None
+    loss: float = 0.0
+
+
 class PlaneSpace(ABC):
     """A point, the planes whose weighted sum it is, and how queries move it."""
 
@@ -99,34 +112,9 @@ class PlaneSpace(ABC):
     def overlap(self) -> tuple[float, float]:
         """Return |v|^2 of the planes' sum v, and its product with the earlier function."""
 
-    @final
-    def visit(self, targets: OracleTargets, room: OracleRoom, queries: IntArray) -> float:
-        """Visit queries in turn with the oracle; return the sum of their gaps."""
-        return self._visit(targets, room, queries, with_oracle=True)
-
-    @final
-    def visit_given(
-        self, targets: OracleTargets, room: OracleRoom, q: int, beta: FloatArray, loss: float
-    ) -> float:
-        """Visit one query with a plane found elsewhere."""
-        return self._visit(targets, room, np.array([q]), given=beta, loss=loss)
-
-    @final
-    def revisit(self, targets: OracleTargets, room: OracleRoom, queries: IntArray) -> float:
-        """Visit queries in turn with the planes they have; return the gaps these show."""
-        return self._visit(targets, room, queries)
-
     @abstractmethod
-    def _visit(
-        self,
-        targets: OracleTargets,
-        room: OracleRoom,
-        queries: IntArray,
-        *,
-        with_oracle: bool = False,
-        given: FloatArray | None = None,
-        loss: float = 0.0,
-    ) -> float: ...
+    def visit(self, targets: OracleTargets, room: OracleRoom, visit: Visit) -> float:
+        """Visit queries in turn, and return the sum of their gaps."""
 
     @final
     def _sums(self, C: FloatArray) -> FloatArray:
@@ -206,20 +194,11 @@ class PrimalPlanes(PlaneSpace):
         v = self._w - self._earlier
         return float(v @ v), float(v @ self._earlier)
 
-    def _visit(
-        self,
-        targets: OracleTargets,
-        room: OracleRoom,
-        queries: IntArray,
-        *,
-        with_oracle: bool = False,
-        given: FloatArray | None = None,
-        loss: float = 0.0,
-    ) -> float:
-        arguments = queries, with_oracle, given, loss, self._w
+    def visit(self, targets: OracleTargets, room: OracleRoom, visit: Visit) -> float:
+        """Visit queries in turn, and return the sum of their gaps."""
         if issparse(self._X):
-            return visit_sparse(targets, room, self.planes, self._rows, *arguments)
-        return visit_dense(targets, room, self.planes, self._X, *arguments)
+            return visit_sparse(targets, room, self.planes, self._rows, *visit, self._w)
+        return visit_dense(targets, room, self.planes, self._X, *visit, self._w)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the weights anew from the planes."""
@@ -280,18 +259,10 @@ class DualPlanes(PlaneSpace):
         along_earlier = float(self._dual @ self._earlier)
         return float(self._dual @ self._scores) - along_earlier, along_earlier
 
-    def _visit(
-        self,
-        targets: OracleTargets,
-        room: OracleRoom,
-        queries: IntArray,
-        *,
-        with_oracle: bool = False,
-        given: FloatArray | None = None,
-        loss: float = 0.0,
-    ) -> float:
-        arguments = queries, with_oracle, given, loss, self._dual, self._scores
-        return visit_kernel(targets, room, self.planes, self._K, *arguments)
+    def visit(self, targets: OracleTargets, room: OracleRoom, visit: Visit) -> float:
+        """Visit queries in turn, and return the sum of their gaps."""
+        moved = self._dual, self._scores
+        return visit_kernel(targets, room, self.planes, self._K, *visit, *moved)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute weights and scores anew from the planes."""
@@ -478,22 +449,22 @@ class _ColumnGeneration:
         start = time.perf_counter()
         # the same dual over the planes already known, without the oracle
         for _ in range(self.space.max_cached_passes):
-            if self._revisit(chunks) <= _WORTHWHILE * gap:
+            visits = (self.space.visit(self.targets, self.room, Visit(chunk)) for chunk in chunks)
+            if sum(visits) <= _WORTHWHILE * gap:
                 break
         self.seconds["cached passes"] += time.perf_counter() - start
         return gap
 
     def _visit(self, queries: IntArray) -> float:
+        """Visit queries with the oracle of the plan, or one by one with that of the loss."""
         if self.loss.oracle is None:
-            return self.space.visit(self.targets, self.room, queries)
+            return self.space.visit(self.targets, self.room, Visit(queries, with_oracle=True))
         gap = 0.0
         for q in queries.tolist():
             beta, loss = self.loss.cut(self.loss.oracle, q, self.space.query_scores(q))
-            gap += self.space.visit_given(self.targets, self.room, q, beta, loss)
+            found = Visit(np.array([q]), plane=beta, loss=loss)
+            gap += self.space.visit(self.targets, self.room, found)
         return gap
-
-    def _revisit(self, chunks: list[IntArray]) -> float:
-        return sum(self.space.revisit(self.targets, self.room, chunk) for chunk in chunks)
 
     def _chunks(self, queries: IntArray) -> list[IntArray]:
         """Split a pass into parts of a fraction of a second: Ctrl-C is raised between them."""

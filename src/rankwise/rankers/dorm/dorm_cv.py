@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Any, Self, TypeAlias, final
+from typing import Annotated, Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,10 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_length
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError, warn_caller
+from rankwise.core.params import CheckedWith, Count, RandomSeed, Tolerance, checked
 from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import function_space
 from rankwise.features.kernels import as_kernel
-from rankwise.measures.registry import parse_measure
+from rankwise.io.frames import read_columns
+from rankwise.measures.registry import MeasureLike, parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.dorm.cutting_planes import REMEDY, solve, solve_path
@@ -36,6 +38,7 @@ from rankwise.rankers.dorm.problem import (
     RankingProblem,
     refuse_indefinite_kernel,
 )
+from rankwise.rankers.reading import read_rows, read_training
 from rankwise.selection.holdouts import (
     Folds,
     HeldOut,
@@ -124,12 +127,12 @@ def judge_by_validation(
     # scores of the validation rows, one row for each C
     W = np.stack([problem.weights(solution)[1] for solution in solutions], axis=1)
     scores = problem.space.predictor.product(validation.X, W).T
+    held_out = _HeldOutRows(
+        scores, validation.y, validation.queries, np.arange(len(validation.y)), sources
+    )
+    path = held_out.path(Cs, measure, problem.options.n_diverse)
     gaps = np.array([solution.gap for solution in solutions])
-    rows = np.arange(len(validation.y))
-    scores = _with_equal_ties(scores, validation.queries, rows)
-    scores = _diversified(scores, sources, problem.options, validation.queries, rows)
-    path = _path(scores, validation.y, validation.queries, rows, measure, Cs, gaps)
-    return JudgedGrid(problem, path, solutions, _unconverged(solutions))
+    return JudgedGrid(problem, replace(path, errors=gaps), solutions, _unconverged(solutions))
 
 
 def judge_by_folds(
@@ -151,53 +154,42 @@ def judge_by_folds(
     # the held-out ranking, measured for each C
     queries = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
     rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
-    scores = _with_equal_ties(scores, queries, rows)
-    scores = _diversified(scores, problem.options.sources, problem.options, queries, rows)
-    path = _path(scores, data.scores, queries, rows, measure, Cs, gaps)
-    return JudgedGrid(problem, path, [], n_unconverged)
+    held_out = _HeldOutRows(scores, data.scores, queries, rows, problem.options.sources)
+    path = held_out.path(Cs, measure, problem.options.n_diverse)
+    return JudgedGrid(problem, replace(path, errors=gaps), [], n_unconverged)
 
 
-def _with_equal_ties(scores: FloatArray, queries: Queries, rows: IntArray) -> FloatArray:
-    """Make ties of held-out scores, (n_Cs, n_items), equal inside queries or folds."""
-    group = np.full(scores.shape[1], -1)
-    group[rows] = queries.index[rows]
-    return equal_ties(scores[:, :, None], group, np.zeros(len(scores)))[:, :, 0]
+@final
+@dataclass(frozen=True, eq=False)
+class _HeldOutRows:
+    """Scores of shape (n_Cs, n_items) that were not learned from, and the rows that are judged."""
 
+    scores: FloatArray
+    y: FloatArray
+    queries: Queries
+    rows: IntArray
+    sources: NDArray[Any] | None
 
-def _diversified(
-    scores: FloatArray,
-    sources: NDArray[Any] | None,
-    options: LossOptions,
-    queries: Queries,
-    rows: IntArray,
-) -> FloatArray:
-    """Return scores in the order of the diverse ranking, where there are sources."""
-    if sources is None or options.n_diverse is None:
-        return scores
-    diverse, judged = np.full_like(scores, np.nan), queries.take(rows)
-    for k, of_c in enumerate(scores):
-        diverse[k, rows] = -diverse_places(of_c[rows], sources[rows], judged, options.n_diverse)
-    return diverse
-
-
-def _path(
-    scores: FloatArray,
-    y: FloatArray,
-    queries: Queries,
-    rows: IntArray,
-    measure: Measure,
-    Cs: FloatArray,
-    gaps: FloatArray,
-) -> SelectionPath:
-    """Measure held-out scores of shape (n_Cs, n_items); gaps are reported, and exclude nothing."""
-    held_out = HeldOut(scores[:, :, None], np.zeros(len(Cs)))
-    path = judge_scores(held_out, as_columns(y), queries, rows, measure, Cs, "C", "smallest")
-    if np.isnan(path.values).any():
-        raise InvalidInputError(
-            f"At least one held-out query must define {measure!r}: none of "
-            f"{queries.take(rows).n_queries} does. Give queries with different grades."
-        )
-    return replace(path, errors=gaps)
+    def path(self, Cs: FloatArray, measure: Measure, n_diverse: int | None) -> SelectionPath:
+        """Measure the rankings for each C, diverse ones where there are sources."""
+        # ties of held-out scores are equal inside queries or folds
+        group = np.full(self.scores.shape[1], -1)
+        group[self.rows] = self.queries.index[self.rows]
+        scores = equal_ties(self.scores[:, :, None], group, np.zeros(len(Cs)))
+        judged = self.queries.take(self.rows)
+        if self.sources is not None and n_diverse is not None:
+            sources = self.sources[self.rows]
+            for of_c in scores[:, :, 0]:
+                of_c[self.rows] = -diverse_places(of_c[self.rows], sources, judged, n_diverse)
+        held_out = HeldOut(scores, np.zeros(len(Cs)))
+        y = as_columns(self.y)
+        path = judge_scores(held_out, y, self.queries, self.rows, measure, Cs, "C", "smallest")
+        if np.isnan(path.values).any():
+            raise InvalidInputError(
+                f"At least one held-out query must define {measure!r}: none of "
+                f"{judged.n_queries} does. Give queries with different grades."
+            )
+        return path
 
 
 def _unconverged(solutions: list[CertifiedSolution]) -> int:
@@ -270,20 +262,20 @@ class DORMCV(DirectRanker):
 
     def __init__(
         self,
-        Cs: int | ArrayLike = 8,
+        Cs: Annotated[int | ArrayLike, CheckedWith("y")] = 8,
         *,
         objective: Any = "NDCG",
-        measure: Measure | str | None = None,
+        measure: MeasureLike | None = None,
         cv: Any = 5,
         rule: ChoiceRule = "best",
         kernel: Any = "linear",
         decay: Any = 0.5,
-        basis: int | ArrayLike | None = None,
-        n_diverse: int | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
+        n_diverse: Count | None = None,
+        tol: Tolerance = 1e-3,
+        max_iter: Count = 1000,
         progress: bool = False,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.Cs = Cs
         self.objective = objective
@@ -324,15 +316,15 @@ class DORMCV(DirectRanker):
         X_val, y_val, qid_val, sources_val
             Validation data that decide in place of `cv`.
         """
+        given = checked(self)
         refuse_partial_validation(X_val, y_val, qid_val)
-        rng = generator(self.random_state)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight)
+        rng = generator(given.random_state)
+        X, data = read_training(self, X, y, qid, sample_weight)
         _refuse_sources_of_one(sources, X_val, sources_val)
         # how settings are judged, then the search along every grid of C
         judge = self._judge(X, data, rng, X_val, y_val, qid_val, sources_val)
-        rule = StoppingRule.of(self.tol, self.max_iter)
-        with passes_shown(self.progress, "DORMCV") as on_step:
+        rule = StoppingRule(given.tol, given.max_iter)
+        with passes_shown(given.progress, "DORMCV") as on_step:
             solver = GridSolver(rule, on_step, rng)
             problems = self._problems(X, data, preliminary, sources, rng)
             chosen = self._search(problems, judge, solver)
@@ -362,7 +354,8 @@ class DORMCV(DirectRanker):
     ) -> Judge:
         """Return how settings are judged: by validation data where there are any, or by folds."""
         if X_val is not None:
-            X_val = self._check_rows(X_val, reset=False)
+            y_val, qid_val = read_columns(X_val, "X_val", y_val=y_val, qid_val=qid_val)
+            X_val = read_rows(self, X_val)
             validation = ValidationData.of(X_val, y_val, qid_val, has_qid=data.has_qid)
             one_output(validation.y, "y_val", ONE_OUTPUT)
             named = None if sources_val is None else np.asarray(sources_val)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, final
+from typing import Annotated, Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Advice, CheckedWith, Positive
 from rankwise.core.queries import Queries
 from rankwise.measures.binary import RRMeasure
 from rankwise.measures.graded import NDCG, WTA
@@ -35,10 +36,16 @@ from rankwise.rankers.dorm.oracles.diversity import (
 CostFunction: TypeAlias = Callable[[FloatArray], ArrayLike]
 """Takes the grades of a query and returns the cost of each item at each position."""
 
-ObjectiveLike: TypeAlias = Measure | str | CostFunction
+ObjectiveLike: TypeAlias = Annotated[Measure | str | CostFunction, CheckedWith("y")]
 """What can be trained for: a measure, ``"mWTA"``, or costs of items at positions."""
 
-Decay: TypeAlias = float | str | ArrayLike
+C_ADVICE = "Choose a positive value or 'scale'; small values learn little."
+
+CChoice: TypeAlias = Annotated[float, Positive(), Advice(C_ADVICE)] | Literal["scale"]
+"""The factor of the loss, or the value at which something begins to be learned."""
+
+Decay: TypeAlias = Annotated[float | str | ArrayLike, CheckedWith("y")]
+"""The decay of positions, checked where the lengths of queries are known."""
 
 MODIFIED_WTA = "mWTA"
 HEAD = 3  # positions that decide on the cut-off of the modified winner-takes-all
@@ -248,8 +255,11 @@ def _varies(values: FloatArray, queries: Queries) -> BoolArray:
     return varies
 
 
-Oracle: TypeAlias = Callable[[int, FloatArray], tuple[IntArray, float]]
-"""Finds the positions that maximise score plus loss, and their loss, from query and scores."""
+Oracle: TypeAlias = Callable[[int, FloatArray], IntArray]
+"""Finds the positions that maximise score plus loss, from the number of a query and its scores."""
+
+Worth: TypeAlias = Callable[[int, IntArray], float]
+"""What the positions of a query's items are worth; the loss is what they lack to the target."""
 
 _TIE_BREAK = 1e-6  # share of the range of all values that breaks ties
 
@@ -270,11 +280,13 @@ class RankingLoss:
     target : (n_items,)
         The decay at each item's position in the ranking without loss.
     ideal : (n_queries,)
-        ``sum_i discounts[position_i] gains_i`` of that ranking.
+        What that ranking is worth.
     weights : (n_queries,)
         How much each query's slack counts.
     oracle : callable, optional
         Takes the place of the plan's oracle.
+    worth : callable, optional
+        What a ranking is worth, by default ``sum_i discounts[position_i] gains_i``.
     """
 
     plan: OraclePlan
@@ -282,6 +294,7 @@ class RankingLoss:
     ideal: FloatArray
     weights: FloatArray
     oracle: Oracle | None = None
+    worth: Worth | None = None
 
     @classmethod
     def from_gains(
@@ -308,7 +321,7 @@ class RankingLoss:
         """
         scores = _given_or_zeros(preliminary, len(plan.gains))
         positions = ideal_positions(plan.gains, scores, plan.starts, plan.discounts)
-        return cls._towards(plan, positions, weights, None)
+        return cls._towards(plan, positions, weights)
 
     @classmethod
     def from_first_relevant(
@@ -335,16 +348,18 @@ class RankingLoss:
         [LS08] eq. (10), which has a single relevant item. Of several the first in the ranking
         counts, so that this is no sum over items; the maximum over all rankings is still exact.
         """
-        loss, starts = cls.from_gains(plan, preliminary, weights), plan.starts
+        scores = _given_or_zeros(preliminary, len(plan.gains))
+        positions = ideal_positions(plan.gains, scores, plan.starts, plan.discounts)
 
-        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
-            rows = slice(starts[q], starts[q + 1])
-            a = plan.discounts[rows]
-            found = assign_first_relevant(g, hits[rows], plan.decay[rows], a)
-            # [LS08] eq. (10), measure-rr
-            return found, float(loss.ideal[q] - a[found[hits[rows]].min()])
+        def oracle(q: int, g: FloatArray) -> IntArray:
+            _, a, c = _of_query(plan, q)
+            return assign_first_relevant(g, hits[_rows(plan, q)], c, a)
 
-        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+        def worth(q: int, found: IntArray) -> float:
+            first = found[hits[_rows(plan, q)]].min()
+            return float(plan.discounts[plan.starts[q] + first])  # [LS08] eq. (10), measure-rr
+
+        return cls._towards(plan, positions, weights, oracle, worth)
 
     @classmethod
     def from_sources(
@@ -380,15 +395,7 @@ class RankingLoss:
         behind = plan.starts[:-1] + diverse.depths
         is_first[behind[behind < plan.starts[1:]]] = True
         positions = sort_open_positions(positions, scores, plan.starts, is_first)
-        loss = cls._towards(plan, positions, weights, None)
-        find = diverse_oracle(diverse)
-
-        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
-            found, first = find(q, g), plan.starts[q]
-            gained = plan.discounts[first + found] @ plan.gains[first : first + len(found)]
-            return found, float(loss.ideal[q] - gained)
-
-        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+        return cls._towards(plan, positions, weights, diverse_oracle(diverse))
 
     @classmethod
     def from_conditions(
@@ -416,129 +423,89 @@ class RankingLoss:
         -----
         [LS08] end of Sect. 5.1.
         """
-        starts, depths = plan.starts, np.minimum(depth, np.diff(plan.starts)).tolist()
-        parts = _by_query(np.asarray(shares, dtype=np.float64), starts)
+        depths = np.minimum(depth, np.diff(plan.starts)).tolist()
+        parts = _by_query(np.asarray(shares, dtype=np.float64), plan.starts)
         hints = _given_or_zeros(preliminary, len(plan.gains))
-
-        def best(q: int, V: FloatArray) -> IntArray:
-            return assign_constrained(V, parts[q], depths[q])
-
-        def columns(q: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-            rows = slice(starts[q], starts[q + 1])
-            return plan.gains[rows], plan.discounts[rows], plan.decay[rows]
-
         # target: the ranking of the largest gain under the conditions, ties by preliminary scores
         positions = []
-        for q, g in enumerate(_by_query(hints, starts)):
-            b, a, c = columns(q)
-            positions.append(best(q, _tie_broken(np.outer(b, a), g, c)))
-        loss = cls._towards(plan, np.concatenate(positions), weights, None)
+        for q, g in enumerate(_by_query(hints, plan.starts)):
+            b, a, c = _of_query(plan, q)
+            V = _tie_broken(np.outer(b, a), g, c)
+            positions.append(assign_constrained(V, parts[q], depths[q]))
 
         # loss-augmented ranking, dorm-oracle, under the conditions
-        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
-            b, a, c = columns(q)
-            found = best(q, np.outer(g, c) - np.outer(b, a))
-            return found, float(loss.ideal[q] - a[found] @ b)
+        def oracle(q: int, g: FloatArray) -> IntArray:
+            b, a, c = _of_query(plan, q)
+            return assign_constrained(np.outer(g, c) - np.outer(b, a), parts[q], depths[q])
 
-        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+        return cls._towards(plan, np.concatenate(positions), weights, oracle)
 
     @classmethod
     def from_costs(
         cls,
         costs: Sequence[FloatArray],
-        decay: ArrayLike,
+        decay: FloatArray,
         preliminary: ArrayLike | None = None,
         weights: ArrayLike | None = None,
+        n_functions: int = 1,
     ) -> Self:
         """Build the loss ``sum_i cost[i, position_i]``, less the smallest such sum.
+
+        With several functions, scores depend on the position as well: every item has consecutive
+        scores, one for each of the first positions, which have functions of their own, and one for
+        all positions behind. An item at position j counts ``decay[j]`` times its score for j. The
+        arrays of this loss have one entry per score: the decay of its position for the score at
+        which an item is placed, 0 for all others.
 
         Parameters
         ----------
         costs : n_queries matrices (n_items, n_items)
             The cost of each item at each position.
         decay : (n_items,)
-            c of each position, query by query.
+            c of each position, query by query; above 0 with several functions.
         preliminary : (n_items,), optional
             Preliminary scores that choose the target among the rankings of the smallest cost.
         weights : (n_queries,), optional
+        n_functions : int
+            Number of scores of an item.
 
         Notes
         -----
         [LS08] eq. (19); gains and discounts are the cost -a_j b_i, where the paper lacks the minus.
-        Each call of the oracle is a general assignment problem.
-        """
-        starts = np.concatenate([[0], np.cumsum([len(cost) for cost in costs])])
-        nothing = np.zeros(starts[-1])
-        plan = plan_assignments(nothing, nothing, decay, starts)
-        hints = _given_or_zeros(preliminary, starts[-1])
-        # target: the ranking of the smallest cost, ties by preliminary scores
-        each = zip(costs, _by_query(hints, starts), _by_query(plan.decay, starts), strict=True)
-        best = [assign_by_value(_tie_broken(-cost, g, c)) for cost, g, c in each]
-        least = [_sum_at(*pair) for pair in zip(costs, best, strict=True)]
-        loss = cls._towards(plan, np.concatenate(best), weights, None)
-
-        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
-            c = plan.decay[starts[q] : starts[q + 1]]
-            found = assign_by_value(np.outer(g, c) + costs[q])
-            # [LS08] eq. (19), dorm-cost
-            return found, _sum_at(costs[q], found) - least[q]
-
-        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
-
-    @classmethod
-    def from_functions(
-        cls,
-        costs: Sequence[FloatArray],
-        decay: FloatArray,
-        n_functions: int,
-        preliminary: ArrayLike | None = None,
-        weights: ArrayLike | None = None,
-    ) -> Self:
-        """Build the loss of ``from_costs`` for scores that depend on the position as well.
-
-        Every item has n_functions consecutive scores: one for each of the first positions, which
-        have functions of their own, and one for all positions behind. An item at position j
-        counts ``decay[j]`` times its score for j. The arrays of this loss have one entry
-        per score: the decay of its position for the score at which an item is placed, 0 for all
-        others.
-
-        Parameters
-        ----------
-        costs, preliminary, weights
-            As for ``from_costs``.
-        decay : (n_items,)
-            c of each position, query by query; above 0.
-        n_functions : int
-            Number of scores of an item, two or more.
-
-        Notes
-        -----
-        [LS08] Sect. 3.4.
+        Each call of the oracle is a general assignment problem. Several functions: Sect. 3.4.
         """
         starts = np.concatenate([[0], np.cumsum([len(cost) for cost in costs])])
         hints, c = _given_or_zeros(preliminary, starts[-1]), _by_query(decay, starts)
         # target: the ranking of the smallest cost, ties by preliminary scores
-        each = list(zip(costs, _by_query(hints, starts), c, strict=True))
+        each = zip(costs, _by_query(hints, starts), c, strict=True)
         best = [assign_by_value(_tie_broken(-cost, g, of_q)) for cost, g, of_q in each]
-        least = [_sum_at(*pair) for pair in zip(costs, best, strict=True)]
         # the scores of an item are the entries of the plan; only one of them has a decay
         cells = [np.pad(of_q, (0, len(of_q) * (n_functions - 1))) for of_q in c]
         nothing = np.zeros(n_functions * starts[-1])
         plan = plan_assignments(nothing, nothing, np.concatenate(cells), n_functions * starts)
-        at = np.concatenate([_cells(positions, n_functions) for positions in best])
-        loss = cls._towards(plan, at, weights, None)
+        target = np.concatenate([_cells(positions, n_functions) for positions in best])
 
-        def oracle(q: int, g: FloatArray) -> tuple[IntArray, float]:
+        def oracle(q: int, g: FloatArray) -> IntArray:
             V = scores_at_positions(g.reshape(-1, n_functions), c[q])
-            found = assign_by_value(V + costs[q])
-            return _cells(found, n_functions), _sum_at(costs[q], found) - least[q]
+            return _cells(assign_by_value(V + costs[q]), n_functions)
 
-        return cls(plan, loss.target, loss.ideal, loss.weights, oracle)
+        def worth(q: int, found: IntArray) -> float:
+            positions = found.reshape(-1, n_functions).min(axis=1)
+            # [LS08] eq. (19), dorm-cost
+            return -float(costs[q][np.arange(len(positions)), positions].sum())
+
+        return cls._towards(plan, target, weights, oracle, worth)
 
     @classmethod
     def _towards(
-        cls, plan: OraclePlan, positions: IntArray, weights: ArrayLike | None, oracle: Oracle | None
+        cls,
+        plan: OraclePlan,
+        positions: IntArray,
+        weights: ArrayLike | None,
+        oracle: Oracle | None = None,
+        worth: Worth | None = None,
     ) -> Self:
+        """Build the loss whose target has the items at these positions."""
         n_queries = len(plan.methods)
         omega = np.ones(n_queries) if weights is None else np.array(weights, dtype=np.float64)
         if omega.shape != (n_queries,) or not np.all(np.isfinite(omega) & (omega >= 0)):
@@ -548,8 +515,11 @@ class RankingLoss:
             )
         # decay and worth of the target, dorm-loss
         at = positions + np.repeat(plan.starts[:-1], np.diff(plan.starts))
-        ideal = np.add.reduceat(plan.discounts[at] * plan.gains, plan.starts[:-1])
-        return cls(plan, freeze(plan.decay[at]), freeze(ideal), freeze(omega), oracle)
+        if worth is None:
+            ideal = np.add.reduceat(plan.discounts[at] * plan.gains, plan.starts[:-1])
+        else:
+            ideal = np.array([worth(q, p) for q, p in enumerate(_by_query(positions, plan.starts))])
+        return cls(plan, freeze(plan.decay[at]), freeze(ideal), freeze(omega), oracle, worth)
 
     @property
     def n_queries(self) -> int:
@@ -578,9 +548,20 @@ class RankingLoss:
 
     def cut(self, oracle: Oracle, q: int, scores: FloatArray) -> tuple[FloatArray, float]:
         """Return the plane that an oracle finds for a query: the items' coefficients, and loss."""
-        rows = slice(self.plan.starts[q], self.plan.starts[q + 1])
-        positions, loss = oracle(q, scores)
-        return self.target[rows] - self.plan.decay[rows][positions], loss
+        b, a, c = _of_query(self.plan, q)
+        positions = oracle(q, scores)
+        worth = float(a[positions] @ b) if self.worth is None else self.worth(q, positions)
+        return self.target[_rows(self.plan, q)] - c[positions], float(self.ideal[q]) - worth
+
+
+def _rows(plan: OraclePlan, q: int) -> slice:
+    return slice(plan.starts[q], plan.starts[q + 1])
+
+
+def _of_query(plan: OraclePlan, q: int) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the gains b of the items of a query, and the discounts a and decay c of positions."""
+    rows = _rows(plan, q)
+    return plan.gains[rows], plan.discounts[rows], plan.decay[rows]
 
 
 def _given_or_zeros(scores: ArrayLike | None, n_items: int) -> FloatArray:
@@ -623,7 +604,3 @@ def _cells(positions: IntArray, n_functions: int) -> IntArray:
     places = np.full((len(positions), n_functions), len(positions), dtype=np.intp)
     places[np.arange(len(positions)), np.minimum(positions, n_functions - 1)] = positions
     return places.ravel()
-
-
-def _sum_at(V: FloatArray, positions: IntArray) -> float:
-    return float(V[np.arange(len(V)), positions].sum())

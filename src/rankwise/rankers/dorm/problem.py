@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, eye_array, kron
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_count, check_length
+from rankwise.core.checks import check_length
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import FeatureMap, FunctionSpace
@@ -25,10 +25,10 @@ from rankwise.rankers.dorm.losses import (
     as_objective,
     decay_of,
 )
-from rankwise.rankers.dorm.oracles.assignment import plan_assignments
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan, plan_assignments
 from rankwise.solve.conjugate_gradients import Descent
 from rankwise.solve.iteration import CertifiedSolution, StoppingRule
-from rankwise.solve.normal_equations import Primal, refuse_indefinite_matrix, solve_once
+from rankwise.solve.normal_equations import System, refuse_indefinite_matrix, solve_once
 
 SHRINKAGE = 0.1
 """Alpha of preliminary scores, as a share of the mean eigenvalue of the normal equations."""
@@ -82,9 +82,6 @@ class LossOptions:
         n_functions: int = 1,
     ) -> Self:
         """Check that scores and sources have one entry per row of X, and fit the objective."""
-        check_count("n_functions", n_functions)
-        if n_diverse is not None:
-            check_count("n_diverse", n_diverse)
         scores = None
         if preliminary is not None:
             scores = one_output(preliminary, "preliminary", ONE_OUTPUT)
@@ -191,13 +188,15 @@ class RankingProblem:
             preliminary = options.preliminary[rows]
         # the loss of the rankings, relative to the target
         if options.n_functions > 1:
-            n_functions = _refuse_dependent_functions(options, objective, space, decay)
+            _refuse_dependent_functions(objective, space, decay)
+        if options.n_functions > 1 or objective.costs is not None:
             costs = _position_costs(objective, queries.starts)
-            loss = RankingLoss.from_functions(costs, decay, n_functions, preliminary, weights)
+            n_functions = options.n_functions
+            loss = RankingLoss.from_costs(costs, decay, preliminary, weights, n_functions)
         else:
-            sources = None if options.sources is None else options.sources[rows]
-            given = objective, queries, decay, preliminary, weights, sources, options.n_diverse
-            loss = _loss(*given)
+            gains = objective.chosen_gains(preliminary, queries.starts)
+            plan = plan_assignments(gains, objective.discounts, decay, queries.starts)
+            loss = _loss_of_gains(plan, objective, options, rows, preliminary, weights)
         return cls(data, space, options, rows, queries, preliminary, loss)
 
     def without(self, rows: IntArray) -> Self:
@@ -297,26 +296,22 @@ def _with_preferences(
     return order[kept], queries.take(kept), found.take(kept)
 
 
-def _loss(
+def _loss_of_gains(
+    plan: OraclePlan,
     objective: PositionObjective,
-    queries: Queries,
-    decay: FloatArray,
+    options: LossOptions,
+    rows: IntArray,
     preliminary: FloatArray,
     weights: FloatArray,
-    sources: NDArray[Any] | None,
-    n_diverse: int | None,
 ) -> RankingLoss:
     """Return the loss to bound, towards the ranking that preliminary scores choose."""
-    if objective.costs is not None:
-        return RankingLoss.from_costs(objective.costs, decay, preliminary, weights)
-    gains = objective.chosen_gains(preliminary, queries.starts)
-    plan = plan_assignments(gains, objective.discounts, decay, queries.starts)
-    if sources is None or n_diverse is None:
+    if options.sources is None or options.n_diverse is None:
         if objective.candidates is not None:
             return RankingLoss.from_first_relevant(plan, objective.candidates, preliminary, weights)
         return RankingLoss.from_gains(plan, preliminary, weights)
+    sources = options.sources[rows]
     make = RankingLoss.from_sources if sources.ndim == 1 else RankingLoss.from_conditions
-    return make(plan, sources, n_diverse, preliminary, weights)
+    return make(plan, sources, options.n_diverse, preliminary, weights)
 
 
 def _position_costs(objective: PositionObjective, starts: IntArray) -> Sequence[FloatArray]:
@@ -329,9 +324,9 @@ def _position_costs(objective: PositionObjective, starts: IntArray) -> Sequence[
 
 
 def _refuse_dependent_functions(
-    options: LossOptions, objective: PositionObjective, space: FunctionSpace, decay: FloatArray
-) -> int:
-    """Refuse what several ranking functions cannot do; return how many there are."""
+    objective: PositionObjective, space: FunctionSpace, decay: FloatArray
+) -> None:
+    """Refuse what several ranking functions cannot do."""
     message = ""
     if not space.is_explicit:
         message = "features: got a kernel. Give a `basis`."
@@ -341,7 +336,6 @@ def _refuse_dependent_functions(
         message = "a `decay` above 0 at every position: got values of 0 or less."
     if message:
         raise InvalidInputError(f"`n_functions` above 1 needs {message}")
-    return options.n_functions
 
 
 def preliminary_scores(
@@ -373,10 +367,9 @@ def preliminary_scores(
     graph = PreferenceGraph.from_scores(relevance, queries, ties="keep", sample_weight=of_item)
     if Z.shape[1] > many_features:
         return _by_iterations(Z, graph, _within_scatter(Z, queries, of_item))
-    system = Primal.of(graph, Z)
-    A = system.matrix()
-    alpha = _alpha(float(np.trace(A)), Z)
-    scores: FloatArray = Z @ solve_once(A, system.rhs, alpha)[:, 0]
+    system = System.primal(graph, Z)
+    alpha = _alpha(float(np.trace(system.matrix)), Z)
+    scores: FloatArray = Z @ solve_once(system.matrix, system.rhs, alpha)[:, 0]
     return scores
 
 

@@ -7,7 +7,6 @@ from typing import Any, Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.checks import real_number
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import take_rows
@@ -24,7 +23,7 @@ from rankwise.rankers.closed_form import (
     leave_items_out,
 )
 from rankwise.selection.holdouts import EdgesHeldOut, Folds, HeldOut
-from rankwise.solve.normal_equations import Primal
+from rankwise.solve.normal_equations import System
 
 PANEL_WIDTH = 32
 """Columns that are eliminated together."""
@@ -57,9 +56,9 @@ class Moments:
     @classmethod
     def of(cls, graph: PreferenceGraph, Z: FloatArray) -> Self:
         """Collect the moments of all items of a graph."""
-        system = Primal.of(graph, Z)  # [TH10] (8): V'KLKV and V'KLs, scaled as in (3)
+        system = System.primal(graph, Z)  # [TH10] (8): V'KLKV and V'KLs, scaled as in (3)
         size = np.einsum("i,ij,ij->j", graph.laplacian.diagonal(), Z, Z)
-        return cls(system.matrix(), system.rhs, size)
+        return cls(system.matrix, system.rhs, size)
 
     def __add__(self, other: Self) -> Self:
         return type(self)(self.gram + other.gram, self.rhs + other.rhs, self.size + other.size)
@@ -502,14 +501,3 @@ class ComponentFit:
     def _score(self, graph: PreferenceGraph, Z: FloatArray, rows: FloatArray) -> HeldOut:
         solutions = NestedSolutions.fit(graph, Z, rows, self.alpha)
         return HeldOut(solutions.scores(), solutions.errors)
-
-
-def check_alpha(value: object) -> float:
-    """Return a finite number of at least 0."""
-    number = real_number(value)
-    if isinstance(value, bool) or not np.isfinite(number) or number < 0:
-        raise InvalidInputError(
-            f"`alpha` must be a finite number of at least 0: got {value!r}. "
-            "0 leaves all regularisation to the number of components."
-        )
-    return number

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_count
 from rankwise.core.devices import as_device
-from rankwise.core.queries import TrainingData
+from rankwise.core.params import Advice, AtLeast, CheckedWith, Count, RandomSeed, checked
 from rankwise.features.components import Solver
-from rankwise.features.kernels import Kernel, as_kernel
+from rankwise.features.kernels import Kernel, KernelLike
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
-from rankwise.measures.value import Measure
+from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import (
     ClosedFormCV,
@@ -24,7 +22,8 @@ from rankwise.rankers.closed_form import (
     judge_folds,
     tied_by_folds,
 )
-from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
+from rankwise.rankers.kpcrank.component_fit import ComponentFit
+from rankwise.rankers.reading import read_training
 from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
 from rankwise.selection.path import (
     Candidate,
@@ -36,6 +35,8 @@ from rankwise.selection.path import (
     judge_comparisons,
     refuse_listwise,
 )
+
+ALPHA_ADVICE = "0 leaves all regularisation to the number of components."
 
 N_PAIR_FOLDS = 5
 """Folds of comparisons without `qid`, for ``cv="auto"``."""
@@ -110,10 +111,10 @@ class KPCRank(ClosedFormRanker):
 
     def __init__(
         self,
-        n_components: int = 10,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "gaussian",
+        n_components: Count = 10,
+        kernel: KernelLike = "gaussian",
         *,
-        alpha: float = 0.0,
+        alpha: Annotated[float, AtLeast(0), Advice(ALPHA_ADVICE)] = 0.0,
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
@@ -148,19 +149,21 @@ class KPCRank(ClosedFormRanker):
             As in `RankRLS`. All rows of X determine the components, weighted by `sample_weight` if
             given, whether or not they take part in a preference.
         """
-        n_components = check_count("n_components", self.n_components)
-        alpha = check_alpha(self.alpha)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
+        given = checked(self)
+        device = as_device(self.device, X)
+        X, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
+        self.kernel_ = given.kernel.fitted_to(X, data.sample_weight)
         fit = ComponentFit.of(
             self.kernel_,
             X,
             data,
-            n_components,
-            self.solver,
-            alpha,
-            as_device(self.device),
+            given.n_components,
+            given.solver,
+            given.alpha,
+            device,
             cost=self.cost,
             ties=self.ties,
             query_weight=self.query_weight,
@@ -245,22 +248,19 @@ class KPCRankCV(ClosedFormCV):
 
     def __init__(
         self,
-        max_components: int = 100,
-        kernel: str
-        | Kernel
-        | Callable[[Any, Any], Any]
-        | list[str | Kernel | Callable[[Any, Any], Any]] = "gaussian",
+        max_components: Count = 100,
+        kernel: list[KernelLike] | KernelLike = "gaussian",
         *,
-        alpha: float = 0.0,
-        cv: Any = "auto",
-        measure: Measure | str | None = None,
+        alpha: Annotated[float, AtLeast(0), Advice(ALPHA_ADVICE)] = 0.0,
+        cv: Annotated[Any, CheckedWith("qid")] = "auto",
+        measure: MeasureLike | None = None,
         rule: ChoiceRule = "best",
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
         solver: Solver = "auto",
         device: str | None = None,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.max_components = max_components
         self.kernel = kernel
@@ -305,21 +305,31 @@ class KPCRankCV(ClosedFormCV):
         pair_weight_val : (n_pairs,), optional
             How much each of them counts.
         """
-        max_components = check_count("max_components", self.max_components)
-        alpha = check_alpha(self.alpha)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        validation = self._validation(X, data, X_val, y_val, qid_val, pairs_val, pair_weight_val)
+        given = checked(self)
+        device = as_device(self.device, X)
+        rows, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
+        validation = self._validation(
+            rows, data, X, X_val, y_val, qid_val, pairs_val, pair_weight_val, named=(y, qid)
+        )
         options = {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
-        device = as_device(self.device)
         self.search_: list[Candidate] = []
         best: _ChosenComponents | None = None
-        for given in as_settings(self.kernel, "kernel"):
-            kernel = as_kernel(given).fitted_to(X, data.sample_weight)
+        for kernel in as_settings(given.kernel, "kernel"):
+            kernel = kernel.fitted_to(rows, data.sample_weight)
             fit = ComponentFit.of(
-                kernel, X, data, max_components, self.solver, alpha, device, **options
+                kernel,
+                rows,
+                data,
+                given.max_components,
+                given.solver,
+                given.alpha,
+                device,
+                **options,
             )
-            path, scores = self._judge(X, fit, validation)
+            path, scores = self._judge(rows, fit, validation)
             self.search_.append(Candidate({"kernel": kernel}, path))
             if best_candidate(self.search_, self.rule) == len(self.search_) - 1:
                 best = _ChosenComponents(kernel, fit, path, scores[path.best(self.rule)])

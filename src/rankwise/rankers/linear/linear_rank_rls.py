@@ -6,23 +6,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
-from typing import Any, Self, final, get_args
+from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_choice, check_count
 from rankwise.core.devices import as_device
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import (
+    Advice,
+    ArrayOf,
+    AtLeast,
+    AtMost,
+    Below,
+    Count,
+    FilePath,
+    RandomSeed,
+    check_call,
+    checked,
+)
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import Identity
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
+from rankwise.io.frames import read_columns
 from rankwise.io.reading import open_stream
 from rankwise.io.svmlight import ZeroBased
-from rankwise.measures.value import Measure
+from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.linear.files import (
     FileSolver,
@@ -33,14 +45,24 @@ from rankwise.rankers.linear.files import (
     solve_statistics,
     stored_operator,
 )
-from rankwise.rankers.linear.run import OutputProblem, Settings, Storage, run, run_in_batches
+from rankwise.rankers.linear.run import (
+    ALPHA_ADVICE,
+    LARGEST_ALPHA,
+    OutputProblem,
+    Settings,
+    Storage,
+    run,
+    run_in_batches,
+)
 from rankwise.rankers.linear.statistics import OnePassError
 from rankwise.rankers.linear.validation import (
     N_HOLD_OUTS,
+    HeldOutShare,
     hold_out,
     several_hold_outs,
     validate_by_data,
 )
+from rankwise.rankers.reading import read_rows, read_training
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.solve.conjugate_gradients import CGResult, Validator, best_position, last_known
 from rankwise.solve.device_rows import rows_on
@@ -187,24 +209,30 @@ class LinearRankRLS(PointRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: Annotated[float, AtLeast(0), AtMost(LARGEST_ALPHA), Advice(ALPHA_ADVICE)] = 1.0,
         *,
-        alphas: ArrayLike | None = None,
+        alphas: Annotated[
+            ArrayLike | None,
+            ArrayOf(float),
+            AtLeast(0),
+            AtMost(LARGEST_ALPHA),
+            Advice(ALPHA_ADVICE),
+        ] = None,
         early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int = 10,
-        max_iter: int = 1000,
-        tol: float = 1e-9,
+        validation_fraction: HeldOutShare = 0.1,
+        n_iter_no_change: Count = 10,
+        max_iter: Count = 1000,
+        tol: Annotated[float, AtLeast(0), Below(1)] = 1e-9,
         warm_start: bool = False,
         dtype: Storage | None = None,
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
-        measure: str | Measure = "Concordance",
+        measure: MeasureLike = "Concordance",
         progress: bool | StepCallback = False,
-        checkpoint: str | PathLike[str] | None = None,
+        checkpoint: FilePath | None = None,
         device: str | None = None,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.alpha = alpha
         self.alphas = alphas
@@ -267,9 +295,13 @@ class LinearRankRLS(PointRanker):
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
         """
-        settings = Settings.of(self)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
+        given = checked(self)
+        settings = Settings.of(given)
+        device = as_device(given.device, X)
+        X, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
         outputs = data.by_output()
         settings.refuse_checkpoint(len(outputs))
         validators = self._validators(settings, X_val, y_val, qid_val, len(outputs), data.has_qid)
@@ -278,7 +310,6 @@ class LinearRankRLS(PointRanker):
             problems = self._held_out_problems(X, outputs, settings, starts)
         else:
             problems = self._whole_problems(data, settings, validators, starts)
-        device = as_device(self.device)
         rows = as_rows(X, settings.dtype) if device is None else rows_on(X, device)
         found: list[list[CGResult]] = [[] for _ in outputs]
         for problem, result in run_in_batches(rows, problems, settings):
@@ -306,7 +337,7 @@ class LinearRankRLS(PointRanker):
         y_val: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
         solver: FileSolver = "auto",
-        memory: int = 1 << 28,
+        memory: Count = 1 << 28,
         cache_dir: str | PathLike[str] | None = None,
     ) -> Self:
         r"""Learn from an svmlight or Parquet file that need not fit in memory.
@@ -344,9 +375,8 @@ class LinearRankRLS(PointRanker):
         ...     LinearRankRLS().fit_file(path).coef_.round(3)
         array([ 0.302, -0.151,  0.604])
         """
-        settings = Settings.of(self)
-        check_choice("solver", solver, get_args(FileSolver))
-        check_count("memory", memory)
+        settings = Settings.of(checked(self))
+        check_call(LinearRankRLS.fit_file, solver=solver, memory=memory)
         stream = open_stream(
             path, memory=memory // 8, n_features=n_features, zero_based=zero_based,
             y=y, qid=qid, features=features, drop=drop,
@@ -418,7 +448,8 @@ class LinearRankRLS(PointRanker):
         refuse_partial_validation(X_val, y_val, qid_val)
         if X_val is None:
             return None
-        X = self._check_rows(X_val, reset=False)
+        y_val, qid_val = read_columns(X_val, "X_val", y_val=y_val, qid_val=qid_val)
+        X = read_rows(self, X_val)
         data = ValidationData.of(X, y_val, qid_val, has_qid=has_qid)
         return validate_by_data(data, settings.measure, n_outputs)
 

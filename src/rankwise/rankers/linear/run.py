@@ -7,23 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias, final, get_args
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import (
-    as_floats,
-    check_choice,
-    check_count,
-    check_path,
-    real_number,
-)
 from rankwise.core.errors import InvalidInputError, ModelFileError, warn_caller
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.model_file import read_model, write_model
-from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.solve.conjugate_gradients import (
     REMEDY,
@@ -67,6 +59,15 @@ AGREEMENT = 1e-9
 """Share of the largest entry by which equal equations may differ, summed in another order."""
 
 
+LARGEST_ALPHA = 1e300
+"""Products with larger ones exceed the range of double precision."""
+
+ALPHA_ADVICE = (
+    "Choose a positive value; 0 needs early_stopping=True, where the number of iterations "
+    "regularises."
+)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Settings:
@@ -99,20 +100,18 @@ class Settings:
 
     @classmethod
     def of(cls, ranker: Any) -> Self:
-        """Check the parameters of a ranker."""
-        early = bool(ranker.early_stopping)
-        alphas = _check_alphas(ranker.alpha, ranker.alphas, zero_allowed=early)
+        """Check what relates the parameters of a ranker, which are in their one form."""
+        early = ranker.early_stopping
+        alphas = _grid(ranker.alpha, ranker.alphas, zero_allowed=early)
         if ranker.warm_start and len(alphas) > 1:
             raise InvalidInputError(
                 f"`warm_start` must be used with a single alpha: got {len(alphas)}, which share a "
                 "Krylov space only from a start at zero. Set warm_start=False or alphas=None."
             )
-        if ranker.dtype is not None:
-            check_choice("dtype", ranker.dtype, get_args(Storage))
         rule = StoppingRule(
-            tol=_check_tolerance(ranker.tol),
-            max_iter=check_count("max_iter", ranker.max_iter),
-            patience=check_count("n_iter_no_change", ranker.n_iter_no_change) if early else None,
+            tol=ranker.tol,
+            max_iter=ranker.max_iter,
+            patience=ranker.n_iter_no_change if early else None,
         )
         return cls(
             alphas,
@@ -121,10 +120,10 @@ class Settings:
             graph_options={
                 name: getattr(ranker, name) for name in ("cost", "ties", "query_weight")
             },
-            measure=parse_measure(ranker.measure),
+            measure=ranker.measure,
             dtype=ranker.dtype,
             progress=ranker.progress,
-            checkpoint=check_path("checkpoint", ranker.checkpoint),
+            checkpoint=ranker.checkpoint,
         )
 
     def refuse_checkpoint(self, n_outputs: int) -> None:
@@ -141,39 +140,15 @@ class Settings:
         return len(self.alphas) > 1 or self.rule.patience is not None
 
 
-LARGEST_ALPHA = 1e300
-"""Products with larger ones exceed the range of double precision."""
-
-
-def _check_alphas(alpha: object, alphas: Any, *, zero_allowed: bool) -> FloatArray:
-    """Return the grid, or else the single alpha, each of them checked."""
-    if alphas is None:
-        return np.array([_check_alpha("alpha", alpha, zero_allowed)])
-    grid = np.ravel(as_floats("alphas", alphas)).tolist()
-    if not grid:
+def _grid(alpha: float, alphas: FloatArray | None, *, zero_allowed: bool) -> FloatArray:
+    """Return the grid, or else the single alpha; 0 only where iterations regularise."""
+    grid = np.array([alpha]) if alphas is None else np.ravel(alphas)
+    if not len(grid):
         raise InvalidInputError("`alphas` must hold at least one value: got none.")
-    return np.array([_check_alpha("alphas", value, zero_allowed) for value in grid])
-
-
-def _check_alpha(name: str, value: object, zero_allowed: bool) -> float:
-    number = real_number(value)
-    low_enough = number >= 0 if zero_allowed else number > 0
-    if isinstance(value, bool) or not np.isfinite(number) or not low_enough:
-        bound = "not below 0" if zero_allowed else "above 0"
-        raise InvalidInputError(
-            f"`{name}` must be a finite number {bound}: got {value!r}. Choose a positive value; 0 "
-            "needs early_stopping=True, where the number of iterations regularises."
-        )
-    if number > LARGEST_ALPHA:
-        raise InvalidInputError(f"`{name}` must be at most {LARGEST_ALPHA:.0e}: got {value!r}.")
-    return number
-
-
-def _check_tolerance(value: object) -> float:
-    """Return a share; 0 means as far as rounding errors allow."""
-    if 0 <= real_number(value) < 1:
-        return real_number(value)
-    raise InvalidInputError(f"`tol` must be a number from 0 to below 1: got {value!r}.")
+    if not zero_allowed and not grid.all():
+        name = "alpha" if alphas is None else "alphas"
+        raise InvalidInputError(f"`{name}` must be a finite number above 0: got 0. {ALPHA_ADVICE}")
+    return grid
 
 
 @final

@@ -12,7 +12,7 @@ from rankwise.core.arrays import FloatArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.graph.laplacian import moment
 from rankwise.graph.preference_graph import PreferenceGraph, standard_query_weight
-from rankwise.solve.normal_equations import Tridiagonal, solve_once
+from rankwise.solve.normal_equations import solve_once, solve_path
 
 ROWS_AT_ONCE = 4096
 """Rows that are centred and squared together."""
@@ -223,7 +223,7 @@ class Statistics:
         columns = self.moment[:, None]
         if len(alphas) == 1:
             return solve_once(self.gram.copy(), columns, float(alphas[0])).T
-        return Tridiagonal.of(self.gram.copy()).path(columns, alphas)[:, :, 0]
+        return solve_path(self.gram.copy(), columns, alphas)[:, :, 0]
 
 
 def accumulate(

@@ -2,19 +2,22 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import final
+from typing import Annotated, TypeAlias, final
 
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.checks import real_number
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Advice, Share
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.threads import even_parts, run_parts
 from rankwise.measures.value import Judgements, Measure, MeasurePlan, Rankings, weighted_mean
 from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator
 from rankwise.solve.rows import as_rows
+
+HeldOutShare: TypeAlias = Annotated[Share, Advice("Or give X_val, y_val and qid_val.")]
+"""The share of the data that is held out."""
 
 N_HOLD_OUTS = 5
 """Draws by which an alpha is chosen on a single query."""
@@ -104,7 +107,6 @@ def several_hold_outs(
 
 def _sizes(counts: IntArray, fraction: float) -> IntArray:
     """Return how many items of each grade to hold out: at least one, and never all of several."""
-    _draw(1, fraction, np.random.default_rng(0))  # refuses what is not a share
     wanted = np.maximum(1, np.round(fraction * counts).astype(np.intp))
     return np.where(counts > 1, np.minimum(wanted, counts - 1), 0)
 
@@ -138,11 +140,6 @@ def _draw_pairs(
 
 def _draw(count: int, fraction: float, rng: np.random.Generator) -> BoolArray:
     """Choose a share of some things at random, at least one of them."""
-    if not 0.0 < real_number(fraction) < 1.0:
-        raise InvalidInputError(
-            f"`validation_fraction` must lie between 0 and 1: got {fraction!r}. Or give "
-            "X_val, y_val and qid_val."
-        )
     drawn = np.zeros(count, dtype=bool)
     drawn[rng.permutation(count)[: max(1, round(fraction * count))]] = True
     return drawn

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_positive
 from rankwise.core.devices import Device, as_device, memory_of
+from rankwise.core.params import Advice, CheckedWith, Positive, RandomSeed, checked
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
@@ -20,10 +19,11 @@ from rankwise.features.function_space import (
     smallest_space,
     unknowns_of_sparse_rows,
 )
-from rankwise.features.kernels import Kernel, as_kernel
+from rankwise.features.kernels import KernelLike, as_kernel
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
+from rankwise.rankers.reading import read_training
 from rankwise.selection.path import check_alphas
 from rankwise.selection.systems import normal_equations_on
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
@@ -141,16 +141,16 @@ class RankRLS(ClosedFormRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: Annotated[float, Positive(), Advice(ALPHA_REMEDY)] = 1.0,
         *,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
+        kernel: KernelLike = "linear",
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
-        basis: int | ArrayLike | None = None,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
         device: str | None = None,
         solver: Literal["auto", "direct", "iterations"] | ConjugateGradients = "auto",
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -195,10 +195,12 @@ class RankRLS(ClosedFormRanker):
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
         """
-        alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        device = as_device(self.device)
+        alpha = checked(self).alpha
+        device = as_device(self.device, X)
+        X, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
         graphs, space = self._problem(X, data, device)
         iterated = self._iterated(X, graphs, np.array([alpha]), device)
         if iterated is not None:
@@ -250,10 +252,13 @@ class RankRLS(ClosedFormRanker):
         >>> path[1].alpha
         10.0
         """
+        checked(self)
         grid = check_alphas(alphas)
-        X = self._check_rows(X)
-        data = TrainingData.of(X.shape[0], y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        device = as_device(self.device)
+        device = as_device(self.device, X)
+        X, data = read_training(
+            self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
+            ties=self.ties, cost=self.cost,
+        )  # fmt: skip
         graphs, space = self._problem(X, data, device)
         solutions = self._iterated(X, graphs, grid, device)
         if solutions is None:
@@ -293,23 +298,22 @@ class RankRLS(ClosedFormRanker):
 
     def _system(
         self, device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
-    ) -> System:
+    ) -> System | MatrixFree:
         """Return the normal equations, without their matrix if it is not formed."""
-        settings = self._iterations(space, graph, device)
-        if settings is None:
+        settings, kernel = self._iterations(graph, device), space.implicit_kernel(device)
+        if settings is None or kernel is None:
             return normal_equations_on(device, space, graph, X)
-        n_basis, rng = settings.basis_size(graph.n_items, device), generator(self.random_state)
-        features = space.spanned_features(n_basis, rng, device)
-        product, size = space.kernel_product(device), space.kernel_size()
-        rough = space.rough_kernel_product(device) if settings.precision == "mixed" else None
-        return MatrixFree.of(graph, product, features, settings, size, device, rough)
+        n_basis = settings.basis_size(graph.n_items, kernel.X)
+        features = kernel.spanned_features(n_basis, generator(self.random_state))
+        single = kernel.single_product() if settings.precision == "mixed" else None
+        return MatrixFree.of(graph, kernel.product, features, settings, kernel.size(), single)
 
     def _iterations(
-        self, space: FunctionSpace, graph: PreferenceGraph, device: Device | None
+        self, graph: PreferenceGraph, device: Device | None
     ) -> ConjugateGradients | None:
         """Return how to iterate; None if the matrix is formed."""
         settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
-        if space.is_explicit or self.solver == "direct":
+        if self.solver == "direct":
             return None
         fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(device)
         return None if self.solver == "auto" and fits else settings

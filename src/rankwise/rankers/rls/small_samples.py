@@ -22,7 +22,7 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_device, takes_tensors
+from rankwise.core.devices import as_device, on_host
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -53,6 +53,7 @@ from rankwise.selection.path import (
     judge_scores,
     refuse_listwise,
 )
+from rankwise.solve.iteration import followed
 
 ROUNDING = 1e-10
 """Leads below this share of the largest are ties."""
@@ -242,7 +243,6 @@ class AUCEstimate:
         return ax
 
 
-@takes_tensors
 def leave_pair_out_auc(
     X: Any,
     y: ArrayLike,
@@ -307,8 +307,10 @@ def leave_pair_out_auc(
     check_positive("alpha", alpha, "Choose it before looking at this data.")
     check_choice("ties", ties, get_args(Ties))
     check_flag("roc", roc)
-    rows = _check_rows(X)
-    data = TrainingData.of(rows.shape[0], _as_numbers(y), sample_weight=sample_weight)
+    rows = _check_rows(on_host(X))
+    data = TrainingData.of(
+        rows.shape[0], _as_numbers(on_host(y)), sample_weight=on_host(sample_weight)
+    )
     _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
     held_out = leave_each_pair_out(
         _space(rows, kernel, data),
@@ -318,7 +320,7 @@ def leave_pair_out_auc(
         ties=ties,
         query_weight="items",
         unweighted="judge",
-        device=as_device(device),
+        device=as_device(device, X),
     )
     path = judge_pairs(held_out, Concordance, np.array([alpha]))
     position = path.best()
@@ -456,6 +458,7 @@ def permutation_test(
     kernel: Any = "linear",
     measure: Measure | str | None = None,
     n_permutations: int = 999,
+    progress: bool = False,
     random_state: Any = None,
 ) -> PermutationTest:
     """Test whether RankRLS learns anything, by training on shuffled labels too.
@@ -480,6 +483,8 @@ def permutation_test(
         By default the share of pairs in the right order.
     n_permutations : int
         Number of shuffles.
+    progress : bool
+        Show a progress bar over batches of shuffles.
     random_state : int, RandomState or None
         Draws the shuffles.
 
@@ -510,8 +515,10 @@ def permutation_test(
         refuse_listwise(judged, "Leaving out pairs")
     space = _space(rows, kernel, data)
     batches = _shuffles(scores, data.queries, n_permutations, generator(random_state))
+    n_batches = -(-(1 + n_permutations) // BATCH)
+    shown = followed(batches, n_batches, "permutation_test", shown=progress)
     values = np.concatenate(
-        [_best_values(space, replace(data, y=batch), grid, judged) for batch in batches]
+        [_best_values(space, replace(data, y=batch), grid, judged) for batch in shown]
     )
     value, null = float(values[0]), values[1:]
     if np.isnan(value):

@@ -197,11 +197,10 @@ def test_items_learn_from_planes_found_elsewhere():
     cuts = [list(planes) for planes in problem.planes()]
 
     def oracle(q, g):
-        beta, lost = max(cuts[q], key=lambda plane: plane[1] - plane[0] @ g)
+        beta, _ = max(cuts[q], key=lambda plane: plane[1] - plane[0] @ g)
         rows = slice(problem.starts[q], problem.starts[q + 1])
         decay = problem.ratings.plan.decay[rows]
-        positions = np.array([int(np.argmin(abs(decay - c))) for c in loss.target[rows] - beta])
-        return positions, lost
+        return np.array([int(np.argmin(abs(decay - c))) for c in loss.target[rows] - beta])
 
     given = RankingLoss(loss.plan, loss.target, loss.ideal, loss.weights, oracle)
     objectives = []

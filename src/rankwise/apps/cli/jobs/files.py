@@ -15,7 +15,8 @@ from rankwise.apps.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import listed
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
-from rankwise.io.comparisons import ComparisonColumns, read_comparisons, read_pairs
+from rankwise.io.comparison_columns import ComparisonColumns
+from rankwise.io.comparisons import read_comparisons, read_pairs
 from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
 from rankwise.io.files import format_suffix, refuse_unwritable
 from rankwise.io.reading import read

@@ -8,12 +8,12 @@ from typing import final
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from rankwise.apps.cli.commands import Demo
 from rankwise.apps.cli.jobs.fits.training import judge
 from rankwise.apps.cli.output import print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import decimals
 from rankwise.core.queries import Queries
+from rankwise.core.threads import serial_blas
 from rankwise.datasets.digits import DigitsPart, DigitsQueries, load_digits_queries
 from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.graded import NDCG
@@ -55,9 +55,10 @@ Scorer = Callable[[FloatArray], FloatArray]
 """Items to scores, one row for each of ``ALPHAS``."""
 
 
-def demo(_: Demo) -> None:
+def demo() -> None:
     """Choose, train, compare and show, on the digits of scikit-learn."""
-    show(load_digits_queries())
+    with serial_blas():
+        show(load_digits_queries())
 
 
 def show(data: DigitsQueries) -> None:

@@ -12,7 +12,7 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.native.factorization import fit_users, rated_scores, visit_users
 from rankwise.native.oracles import OracleRoom, OracleTargets
-from rankwise.rankers.dorm.cutting_planes import PlaneSpace, make_planes, solve
+from rankwise.rankers.dorm.cutting_planes import PlaneSpace, Visit, make_planes, solve
 from rankwise.rankers.dorm.losses import RankingLoss
 from rankwise.rankers.dorm.oracles.assignment import OraclePlan, make_room
 from rankwise.solve.iteration import (
@@ -100,18 +100,10 @@ class ItemFactorPlanes(PlaneSpace):
         """Return the squared norm of the factors; there is no earlier function."""
         return float(np.sum(self._V**2)), 0.0
 
-    def _visit(
-        self,
-        targets: OracleTargets,
-        room: OracleRoom,
-        queries: IntArray,
-        *,
-        with_oracle: bool = False,
-        given: FloatArray | None = None,
-        loss: float = 0.0,
-    ) -> float:
+    def visit(self, targets: OracleTargets, room: OracleRoom, visit: Visit) -> float:
+        """Visit users in turn, and return the sum of their gaps."""
         state = targets, room, self.planes, self._items, self._U
-        return visit_users(*state, queries, with_oracle, given, loss, self._V)
+        return visit_users(*state, *visit, self._V)
 
     def refresh(self, targets: OracleTargets) -> None:
         """Compute the factors anew from the planes."""

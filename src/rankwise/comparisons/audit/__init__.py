@@ -1,0 +1,1 @@
+"""Say which claims of a leaderboard its votes carry."""

@@ -1,0 +1,167 @@
+"""What was given to ``fit``, ``predict``, ``rank`` and ``score``, read by one visible call.
+
+Arrays, sparse matrices, frames of pandas, polars or Arrow, names of columns, names of compared
+items and tensors of PyTorch go in; arrays come out. The call stands at the top of each method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from rankwise.core.arrays import Matrix
+from rankwise.core.devices import on_host
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.queries import TrainingData
+from rankwise.io.comparisons import read_items
+from rankwise.io.frames import (
+    comparisons_of_rows,
+    features_to_learn,
+    is_frame,
+    is_named,
+    known_features,
+    names_of_rows,
+    read_columns,
+)
+
+
+def read_training(
+    ranker: Any,
+    X: Any,
+    y: Any = None,
+    qid: Any = None,
+    sample_weight: Any = None,
+    pairs: Any = None,
+    pair_margin: Any = None,
+    pair_weight: Any = None,
+    *,
+    ties: Any = "drop",
+    cost: Any = "magnitude",
+) -> tuple[Matrix, TrainingData]:
+    """Read and check what ``fit`` was given.
+
+    ``n_features_in_`` and ``feature_names_in_`` of the ranker are set, as scikit-learn does;
+    nothing else of it changes.
+
+    Parameters
+    ----------
+    ranker : Ranker
+        Whose rows they are.
+    X : array, sparse matrix, frame or tensor
+        The items. All columns of a frame that are not named as something else are features, and
+        columns that look like ids are refused.
+    y, qid, sample_weight : (n_items,), or the name of a column of X
+        Scores, ids of queries, weights.
+    pairs : (n_pairs, 2), or comparisons by name as in `read_comparisons`
+        Comparisons, winner first. The names of the rows are the frame's only column of text, or
+        its index.
+    pair_margin, pair_weight : (n_pairs,), optional
+        Margins and weights; a table of comparisons holds them itself.
+    ties, cost : optional
+        Of a least-squares ranker: with ``ties="keep"`` ties among comparisons by name become pairs
+        with a margin of 0; otherwise they are left out.
+
+    Returns
+    -------
+    X : (n_items, n_features)
+        The rows: dense, or sparse in CSR form.
+    data : TrainingData
+        All else.
+    """
+    others = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
+    pairs, pair_margin, pair_weight = map(on_host, (pairs, pair_margin, pair_weight))
+    # compared items by name
+    if is_named(pairs):
+        refuse_beside_names(pair_weight=pair_weight, pair_margin=pair_margin)
+        table = comparisons_of_rows(X, pairs, others)
+        keep_ties = _keeps_ties(ties, cost)
+        pairs, pair_margin, pair_weight = table.edges(keep_ties=keep_ties)
+        X = read_items(X, others)[1] if is_frame(X) else X
+    # columns by name, rows, and the rest
+    X, y, qid, sample_weight = read_scored(ranker, X, y, qid, sample_weight)
+    rows = ranker._check_rows(X, reset=True)
+    n_items = rows.shape[0]
+    return rows, TrainingData.of(n_items, y, qid, sample_weight, pairs, pair_margin, pair_weight)
+
+
+def read_scored(
+    ranker: Any, X: Any, y: Any, qid: Any, sample_weight: Any
+) -> tuple[Any, Any, Any, Any]:
+    """Return features, scores, queries and weights, with columns of X in place of their names.
+
+    The parameters are those of `read_training`; nothing is checked but the columns.
+    """
+    named = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
+    columns = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
+    y, qid, sample_weight = map(on_host, columns)
+    takes_words = is_frame(X) and ranker.__sklearn_tags__().input_tags.string
+    features = features_to_learn(X, named, has_qid=qid is not None, takes_words=takes_words)
+    return on_host(features), y, qid, sample_weight
+
+
+def _keeps_ties(ties: Any, cost: Any) -> bool:
+    """Return whether a least-squares ranker learns from ties, as from pairs of equal score."""
+    if not (isinstance(ties, str) and ties == "keep"):
+        return False
+    if not (isinstance(cost, str) and cost == "magnitude"):
+        raise InvalidInputError(
+            f"ties='keep' is defined only for cost='magnitude': got cost={cost!r}. "
+            "Use ties='drop', which leaves tied pairs out."
+        )
+    return True
+
+
+def read_rows(ranker: Any, X: Any) -> Matrix:
+    """Return rows to score; features of a frame are found by the names they had in ``fit``.
+
+    Their order does not matter, and other columns are ignored.
+    """
+    features = known_features(X, vars(ranker).get("feature_names_in_"))
+    return ranker._check_rows(on_host(features), reset=False)
+
+
+def read_comparisons_of(
+    X: Any, pairs: Any, pair_weight: Any, others: Collection[Any] = (), ending: str = ""
+) -> tuple[Any, Any, Any]:
+    """Return rows to score, and the comparisons of them to judge by, with their weights.
+
+    Comparisons by name become row numbers; ties are left out.
+
+    Parameters
+    ----------
+    X : array or frame
+        The rows.
+    pairs, pair_weight
+        As in `read_training`.
+    others : names of columns
+        Columns of X that do not hold names; anything but texts is ignored.
+    ending : str
+        The ending of the names of the arguments in errors.
+    """
+    pairs, pair_weight = on_host(pairs), on_host(pair_weight)
+    if not is_named(pairs):
+        return X, pairs, pair_weight
+    refuse_beside_names(**{f"pair_weight{ending}": pair_weight})
+    others = [name for name in others if isinstance(name, str)]
+    pairs, _, weight = comparisons_of_rows(X, pairs, others).edges(keep_ties=False)
+    return read_items(X, others)[1] if is_frame(X) else X, pairs, weight
+
+
+def refuse_beside_names(**given: Any) -> None:
+    """Refuse weights and margins beside comparisons by name, whose table holds them."""
+    for name, values in given.items():
+        if values is not None:
+            raise InvalidInputError(
+                f"Named comparisons must hold all columns themselves: got `{name}` "
+                "separately. Put weights and margins into columns of their table."
+            )
+
+
+def names_of_items(ranker: Any, X: Any, qid: Any) -> Any:
+    """Return the names of rows for a ranking as a frame; None if they are not unambiguous."""
+    others = [qid] if isinstance(qid, str) else []
+    others += [str(name) for name in vars(ranker).get("feature_names_in_", ())]
+    try:
+        return names_of_rows(X, others)
+    except InvalidInputError:  # several columns of text: which one holds names is not said
+        return None
