@@ -8,7 +8,7 @@ CASES ?= 1000000
 SEED ?= 0
 
 .NOTPARALLEL:
-.PHONY: help demo test test-portable test-browser test-oldest test-newest test-debug sanitize fuzz check format lint types imports docs bench bench-quick experiments experiment clean
+.PHONY: help demo test test-quick test-portable test-browser test-oldest test-newest test-debug sanitize fuzz coverage package check format lint types imports docs bench bench-quick experiments experiment clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/'
@@ -54,6 +54,9 @@ demo: $(VENV)/.plain $(VENV)/.built  ## rank the bundled digits, next to plain r
 
 test: $(VENV)/.with-test $(VENV)/.built  ## run the tests and every docstring example
 	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not browser"
+
+test-quick: $(VENV)/.with-test $(VENV)/.built  ## run the tests of what has changed since main, in seconds
+	$(BIN)/python tests/quick.py -n $(WORKERS) -m "not browser"
 
 test-portable: $(VENV)/.with-test $(VENV)/.built  ## run a sample as on other machines: processors, locales, rights, systems
 	$(COMPILER) $(BIN)/python tests/portable.py --workers $(WORKERS)
@@ -103,7 +106,15 @@ sanitize: build/sanitized  ## run the tests of kernels and the fuzzers under gcc
 fuzz: $(VENV)/.with-test $(VENV)/.built  ## try a million model files, data files, calls, predictions: make fuzz CASES=... SEED=...
 	RANKWISE_FUZZ=$(CASES) RANKWISE_FUZZ_SEED=$(SEED) $(BIN)/python -X faulthandler -m pytest -q -n $(WORKERS) tests/fuzz tests/core/test_soak.py
 
-check: format lint types imports docs test  ## everything that must be green on main
+coverage: $(VENV)/.with-dev $(VENV)/.built  ## run the tests and tell which lines of the package none of them reaches
+	$(BIN)/python -m pytest -q -n $(WORKERS) -m "not browser" --cov=rankwise --cov-report=term:skip-covered tests docs
+
+package: $(VENV)/.with-dev  ## build the source archive and the wheel, as a release does, and check what an index would show
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist
+	$(BIN)/python -m twine check --strict dist/*
+
+check: format lint types imports docs test  ## everything that must be green on main; about half an hour on two cores
 
 format: $(VENV)/.with-dev $(VENV)/.built
 	$(BIN)/ruff format --check .

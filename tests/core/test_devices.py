@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from rankwise import MissingExtraError
-from rankwise.core.devices import LEAF, as_device, fused_exp_product
+from rankwise.core.devices import LEAF, as_device
+from rankwise.core.fused import fused_exp_product
 
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 

@@ -7,6 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 import rankwise
+from laws.namespaces import every_namespace
 from problems import problem
 from rankwise import (
     ConjugateGradients,
@@ -18,12 +19,9 @@ from rankwise import (
     PreferenceGraph,
     RankRLS,
 )
-from rankwise.features.kernels import own_product, rough_product
-from rankwise.solve.kernel_iteration import (
-    LowRank,
-    preconditioned_conjugate_gradients,
-    refined_conjugate_gradients,
-)
+from rankwise.core.namespaces import is_on_host, to_host
+from rankwise.features.kernels import own_product, single_product
+from rankwise.solve.kernel_iteration import LowRank, MatrixFree, solve_by_iterations
 
 P = problem(seed=1, sizes=(40, 1, 55, 30, 2, 90), grades=4, n_features=4)
 EXACT = ConjugateGradients(tol=1e-13, n_basis=60)
@@ -131,17 +129,6 @@ def test_own_product(threads, n_items, monkeypatch):
     np.testing.assert_array_equal(own_product(kernel, X, V), own_product(kernel, X, V))
 
 
-@pytest.mark.parametrize("tile", [1, 30, None])
-def test_own_product_on_a_device(tile):
-    pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-    device = rankwise.core.devices.as_device("cpu")
-    rng = np.random.default_rng(0)
-    X, V = rng.normal(size=(70, 3)), rng.normal(size=(70, 2))
-    for kernel in (Gaussian(0.5), Polynomial(2, 1.0)):
-        found = own_product(kernel, device.array(X), device.array(V), tile)
-        close(device.host(found), kernel(X, X) @ V, 1e-13)
-
-
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
 def test_a_device_finds_the_same(kernel):
     pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
@@ -163,54 +150,73 @@ def test_single_precision_is_corrected(alpha):
     assert steps[-1].error < 1e-11
 
 
-def test_the_product_of_single_precision():
-    pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
-    device = rankwise.core.devices.as_device("cpu")
+@every_namespace
+def test_the_product_of_single_precision(there):
     rng = np.random.default_rng(0)
     X, V = rng.normal(size=(70, 3)), rng.normal(size=(70, 2))
     kernel = Gaussian(0.5)
-    found = device.host(rough_product(kernel, device.array(X), device)(device.array(V)))
-    close(found, kernel(X, X) @ V, 1e-5)
-    assert np.abs(found - kernel(X, X) @ V).max() > 0
-    assert rough_product(Polynomial(2, 1.0), device.array(X), device) is None
+    assert single_product(Polynomial(2, 1.0), there(X)) is None
+    product = single_product(kernel, there(X))
+    assert (product is None) == is_on_host(there(X))
+    if product is not None:
+        found = to_host(product(there(V)))
+        close(found, kernel(X, X) @ V, 1e-5)
+        assert np.abs(found - kernel(X, X) @ V).max() > 0
+
+
+@every_namespace
+@pytest.mark.parametrize("single", [False, True])
+def test_every_namespace_solves_without_the_matrix(there, single):
+    graph = PreferenceGraph.from_scores(P.y, P.qid)
+    K, Z = Gaussian(0.3)(P.X, P.X), Gaussian(0.3)(P.X, P.X[:20])
+    alphas, settings = np.array([1.0, 0.1]), ConjugateGradients(tol=1e-12)
+
+    def path(bring, product):
+        matrix = bring(K)
+        apply = lambda V: matrix @ V  # noqa: E731
+        return MatrixFree.of(graph, apply, bring(Z), settings, 1.0, product).path(alphas)
+
+    rounded = there(K.astype(np.float32).astype(np.float64))
+    found = path(there, (lambda V: rounded @ V) if single else None)
+    close(found, path(np.array, None), 1e-9)
 
 
 def test_refinement_keeps_what_was_found_when_stopped():
     A = np.diag(np.arange(1.0, 30.0))
     B = np.ones((29, 1))
     solver = ConjugateGradients(1e-12, progress=lambda step: step.iteration == 3)
-    found = refined_conjugate_gradients(
-        lambda C: A @ C, lambda C: (A @ C) * (1 + 1e-7), lambda R: R, B, solver
+    found = solve_by_iterations(
+        lambda C: A @ C, lambda R: R, B, solver, single=lambda C: (A @ C) * (1 + 1e-7)
     )
     assert found.ending.reason == "callback"
     assert found.n_iter == 3
     assert np.linalg.norm(A @ found.C - B) < np.linalg.norm(B)
 
 
-def test_a_rough_operator_that_leads_nowhere_is_left():
+def test_an_operator_of_single_precision_that_leads_nowhere_is_left():
     A = np.diag(np.arange(1.0, 30.0))
     B, steps = np.ones((29, 1)), []
-    found = refined_conjugate_gradients(
+    found = solve_by_iterations(
         lambda C: A @ C,
-        lambda C: 0.3 * (A @ C),
         lambda R: R,
         B,
         ConjugateGradients(1e-12, progress=steps.append),
+        single=lambda C: 0.3 * (A @ C),
     )
     close(found.C, B / np.diagonal(A)[:, None])
     assert found.ending.reason == "converged"
     assert [step.iteration for step in steps] == list(range(1, found.n_iter + 1))
 
 
-def test_a_rough_operator_that_stalls_is_left():
+def test_an_operator_of_single_precision_that_stalls_is_left():
     A, rng = np.diag(np.arange(1.0, 30.0)), np.random.default_rng(0)
     B = np.ones((29, 1))
-    found = refined_conjugate_gradients(
+    found = solve_by_iterations(
         lambda C: A @ C,
-        lambda C: A @ C + 0.2 * np.linalg.norm(C) * rng.normal(size=C.shape),
         lambda R: R,
         B,
         ConjugateGradients(1e-12),
+        single=lambda C: A @ C + 0.2 * np.linalg.norm(C) * rng.normal(size=C.shape),
     )
     close(found.C, B / np.diagonal(A)[:, None])
 
@@ -218,25 +224,25 @@ def test_a_rough_operator_that_stalls_is_left():
 def test_refinement_ends_after_so_many_iterations():
     A = np.diag(np.arange(1.0, 30.0))
     B = np.ones((29, 1))
-    found = refined_conjugate_gradients(
-        lambda C: A @ C, lambda C: A @ C, lambda R: R, B, ConjugateGradients(1e-14, max_iter=5)
-    )
+    settings = ConjugateGradients(1e-14, max_iter=5)
+    found = solve_by_iterations(lambda C: A @ C, lambda R: R, B, settings, single=lambda C: A @ C)
     assert found.ending.reason == "max_iter"
     assert found.n_iter == 5
 
 
-def test_low_rank_divides_as_the_matrix_does():
+@every_namespace
+def test_low_rank_divides_as_the_matrix_does(there):
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(30, 6)) * 10.0 ** np.arange(-1, 5) / 100
-    known = LowRank.of(Z, None)
-    np.testing.assert_allclose(known.H.T @ known.H, np.eye(6), atol=1e-14)
+    known = LowRank.of(there(Z))
+    np.testing.assert_allclose(to_host(known.H.T @ known.H), np.eye(6), atol=1e-14)
     inside = Z @ rng.normal(size=(6, 2))
     alpha = 0.5
     exact = (known.values.min() + alpha) * np.linalg.solve(Z @ Z.T + alpha * np.eye(30), inside)
     condition = (known.values.max() + alpha) / alpha
-    close(known.divide(inside, alpha), exact, 4 * np.finfo(float).eps * condition)
-    nothing = LowRank.of(np.zeros((4, 2)), None)
-    np.testing.assert_array_equal(nothing.divide(inside[:4], alpha), inside[:4])
+    close(to_host(known.divide(there(inside), alpha)), exact, 4 * np.finfo(float).eps * condition)
+    nothing = LowRank.of(there(np.zeros((4, 2))))
+    np.testing.assert_array_equal(to_host(nothing.divide(there(inside[:4]), alpha)), inside[:4])
 
 
 def test_what_stops_is_told():
@@ -272,12 +278,12 @@ def test_a_progress_bar_is_shown(capsys):
 
 def test_an_operator_that_is_not_definite_ends_the_run():
     settings = ConjugateGradients()
-    found = preconditioned_conjugate_gradients(lambda C: -C, lambda V: V, np.ones((3, 1)), settings)
+    found = solve_by_iterations(lambda C: -C, lambda V: V, np.ones((3, 1)), settings)
     assert found.ending.reason == "precision"
 
 
 def test_a_start_that_solves_needs_no_step():
-    found = preconditioned_conjugate_gradients(
+    found = solve_by_iterations(
         lambda C: 2.0 * C,
         lambda V: V,
         np.ones((3, 1)),

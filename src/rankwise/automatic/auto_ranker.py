@@ -205,7 +205,8 @@ class AutoRanker(SumOfRankers):
         Bytes of memory to use; families that need more are not tried.
     progress : bool or function
         Whether to show what is being tried and the best value so far; or a function that is called
-        with a `Step` before each family, and ends the search by returning True.
+        with a `Step` before each family and before the last fits, whose label says what was found,
+        and ends the search by returning True.
     random_state : int, RandomState or None
         Draws folds, basis rows and features. The default of 0 makes a fit repeatable unless the
         time budget ends it.
@@ -320,7 +321,9 @@ class AutoRanker(SumOfRankers):
     def _prepared_names(self) -> list[str]:
         """Return the names of the features that the preparation makes."""
         given = vars(self).get("feature_names_in_")
-        names = given if given is not None else [f"feature {j}" for j in range(self.n_features_in_)]
+        first = 1 if vars(self).get("zero_based_") is False else 0  # as the file numbers them
+        numbers = range(first, first + self.n_features_in_)
+        names = given if given is not None else [f"feature {j}" for j in numbers]
         for step in self.preparation_:
             names = step.get_feature_names_out(names)
         return [str(name) for name in names]
@@ -360,14 +363,16 @@ class AutoRanker(SumOfRankers):
                         raise
                     self.ending_reason_ = "interrupted"
                     break
+            if on_step is not None:
+                label = f"{board.news()}fitting the best to all data"
+                on_step(Step(len(FAMILIES), float("nan"), label=label))
         return board
 
     def _is_over(
         self, board: _Board, on_step: StepCallback | None, number: int, family: Family
     ) -> bool:
         """Return whether to stop; at least one family must have been tried."""
-        label = f"trying {family.name}, best so far {board.best_value:.4f}"
-        step = Step(number, float("nan"), label=label)
+        step = Step(number, float("nan"), label=f"{board.news()}trying {family.name}")
         stop = on_step is not None and wants_to_stop(on_step(step))
         if not board.known:
             return False
@@ -392,7 +397,7 @@ class AutoRanker(SumOfRankers):
         if X is not None:
             return super().report(X, y, qid, **options)
         endings = {
-            "done": "All families were tried.",
+            "done": _all_tried(self.leaderboard_),
             "time": f"The time budget of {self.time_budget} s ended the search.",
             "interrupted": "Ctrl-C ended the search.",
             "callback": "A callback ended the search.",
@@ -412,6 +417,14 @@ class AutoRanker(SumOfRankers):
                 "line.",
             ]
         )
+
+
+def _all_tried(board: RankerLeaderboard) -> str:
+    """Say that the search came to its end, and how many families did not suit the data."""
+    left = sum(entry.note != "" for entry in board.entries)
+    if left == 0:
+        return "All families were tried."
+    return f"All families were tried but {left}, for which the table says why."
 
 
 @final
@@ -486,16 +499,25 @@ class _Board:
         """The families that have values."""
         return [e for e in self.tried if e.values and not all(np.isnan(v).all() for v in e.values)]
 
-    @property
-    def best_value(self) -> float:
-        """The best mean value so far, in the measure's own direction."""
-        means = [
-            np.nanmax(weighted_mean(v, self.trial.query_weight))
-            for e in self.known
-            for v in e.values
-        ]
+    def best_value(self, tried: list[_Tried]) -> float:
+        """Return the best mean value of some families, in the measure's own direction."""
+        weight = self.trial.query_weight
+        means = [np.nanmax(weighted_mean(v, weight)) for e in tried for v in e.values]
         best = float(max(means, default=np.nan))
         return best if self.trial.measure.greater_is_better else -best
+
+    def news(self) -> str:
+        """Say what the last family brought, the best value so far, and how much time is left."""
+        found = ""
+        if self.tried:
+            last = self.tried[-1]
+            value = last.note or "undefined"
+            if last in self.known:
+                value = f"{self.best_value([last]):.4f} in {last.seconds:.1f} s"
+            found = f"{last.family.name}: {value}; "
+        left = self.trial.deadline - time.perf_counter()
+        limit = f"at most {max(left, 0.0):.0f} s left, " if np.isfinite(left) else ""
+        return f"{found}best so far {self.best_value(self.known):.4f}, {limit}"
 
     def choice(self, weight: FloatArray | None = None) -> _Choice:
         """Choose a setting for each family, and weigh the families; by some queries, or by all.

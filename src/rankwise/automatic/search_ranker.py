@@ -99,14 +99,18 @@ class SearchRanker(SumOfRankers):
         n_basis, measure = check_count("basis", self.basis), as_measure(self.measure)
         rows, data = read_training(self, X, y, qid, sample_weight)
         scores = data.single_output("Fit one SearchRanker per output.")
-        # encode categories, fill blanks
-        self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
+        # encode categories, fill blanks, scale inside queries
+        steps, filled_rows = fit_preparation(rows, scores, data.queries)
+        scaler = WithinQueryScaler()
+        with arrays_between_steps():
+            prepared_rows = scaler.fit_transform(filled_rows, qid=data.queries)
+        self.preparation_ = [*steps, scaler]
         width, n_basis = prepared_rows.shape[1], min(n_basis, data.n_items)
         # two members: scaled features with ties dropped, and with ranks, ties kept
         ranks = WithinQueryRanks("values_and_ranks")
         self.members_ = [
-            self._member([WithinQueryScaler()], width, "drop", n_basis),
-            self._member([WithinQueryScaler(), ranks], 2 * width, "keep", n_basis),
+            self._member([], width, "drop", n_basis),
+            self._member([ranks], 2 * width, "keep", n_basis),
         ]
         self.member_weights_ = np.ones(2)
         ids = data.queries.index if data.queries.n_queries > 1 else None

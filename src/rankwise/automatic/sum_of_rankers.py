@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC
 from contextlib import AbstractContextManager
 from typing import Any
@@ -149,7 +150,7 @@ def added_scores(
         for weight, member in zip(weights.tolist(), members, strict=True):
             *transformers, ranker = member.steps_
             total += weight * ranker._scores(prepared(transformers, X, queries))
-    if not np.isfinite(total).all():
+    if not (math.isfinite(np.vdot(total, total)) or np.isfinite(total).all()):
         raise NumericalError(
             "The scores of these rows exceed the range of double precision. Scale the rows like "
             "the training rows."

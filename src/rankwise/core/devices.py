@@ -1,12 +1,9 @@
 """Dense linear algebra on a device other than the CPU: the few expensive operations."""
 
-import os
 import sys
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, cached_property
 from typing import Any, Self, TypeAlias, final
 
 import numpy as np
@@ -14,19 +11,10 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.namespaces import BLOCK_ENTRIES, LEAF, exp_in_place, like, row_blocks
+from rankwise.core.namespaces import LEAF, like, memory_of_host, row_blocks
 
 DeviceArray: TypeAlias = Any
 """An array of double precision on a device; it understands ``+ - * / @ .T`` and slices."""
-
-FUSED_FEATURES = 128
-"""Features up to which exponentials of products are summed by one kernel of the GPU."""
-
-TILE_ROWS, TILE_COLUMNS = 128, 128
-"""Entries of the product that such a kernel forms at a time."""
-
-TILE_WARPS = 4
-"""Warps that form them; with eight the kernel takes a third longer on an H200."""
 
 
 class Device(ABC):
@@ -69,13 +57,6 @@ class Device(ABC):
     @abstractmethod
     def concatenate(self, parts: list[DeviceArray]) -> DeviceArray:
         """Put rows under one another."""
-
-    @abstractmethod
-    def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
-        """Return ``exp(A B') V`` in single precision, V in double; no entry is kept.
-
-        ``A B'`` must be symmetric, its entries 0 or less up to rounding errors, which count as 0.
-        """
 
     @abstractmethod
     def factor(self, A: DeviceArray) -> DeviceArray | None:
@@ -201,18 +182,11 @@ def as_given(result: Any, X: Any) -> Any:
     return result
 
 
-UNKNOWN_MEMORY = 8 << 30
-"""The bytes of a machine that does not say how many it has."""
-
-
 def memory_of(device: Device | None) -> int:
     """Return the bytes of memory of a device, or of this machine."""
     if device is not None:
         return device.memory()
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except AttributeError:  # on Windows
-        return UNKNOWN_MEMORY
+    return memory_of_host()
 
 
 @final
@@ -314,41 +288,6 @@ class TorchDevice(Device):
         """Put rows under one another."""
         return self.torch.cat(parts)
 
-    def exp_product(self, A: DeviceArray, B: DeviceArray, V: DeviceArray) -> DeviceArray:
-        """Return ``exp(A B') V`` in single precision: by one kernel of the GPU, or by blocks."""
-        single = self.torch.float32
-        A, B, there = A.to(single).contiguous(), B.to(single).contiguous(), V.to(single)
-        if self.device.type == "cuda" and A.shape[1] <= FUSED_FEATURES:
-            fused = self._fused_exp_product
-            if fused is not None:
-                return self.torch.stack([fused(self.torch, A, B, v) for v in there.T], dim=1)
-        out, start = V * 0.0, 0
-        while start < len(A):
-            stop = min(len(A), start + max(1, BLOCK_ENTRIES // (len(A) - start)))
-            K = exp_in_place(A[start:stop] @ B[start:].T)
-            out[start:stop] += K @ there[start:]
-            out[stop:] += K[:, stop - start :].T @ there[start:stop]
-            start = stop
-        return out
-
-    @cached_property
-    def _fused_exp_product(self) -> Callable[..., DeviceArray] | None:
-        """The kernel of the GPU, where Triton is there and can compile it for this one."""
-        try:
-            fused = fused_exp_product()
-        except MissingExtraError:
-            return None
-        one = self.torch.ones((1, 1), device=self.device)
-        try:
-            fused(self.torch, -one, one, one[0]).sum().item()
-        except Exception as error:
-            reason = str(error).splitlines()[:1]
-            warnings.warn(
-                f"Products are computed in blocks: Triton failed with {reason}.", stacklevel=2
-            )
-            return None
-        return fused
-
     def factor(self, A: DeviceArray) -> DeviceArray | None:
         """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
         factor, info = self.torch.linalg.cholesky_ex(A)
@@ -448,43 +387,3 @@ class TorchDevice(Device):
         """Return eigenvalues in rising order and eigenvectors of a symmetric matrix."""
         values, vectors = self.torch.linalg.eigh(A)
         return values, vectors
-
-
-@cache
-def fused_exp_product() -> Callable[..., DeviceArray]:
-    """Return a product with ``exp(A B')`` that keeps its entries in registers; needs Triton."""
-    try:
-        import triton  # noqa: PLC0415
-        import triton.language as tl  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Summing exponentials in one kernel", "triton", "gpu") from error
-
-    @triton.jit
-    def rows_of_product(  # type: ignore[no-untyped-def]
-        A, B, v, out, n_items, width: tl.constexpr, n_rows: tl.constexpr, n_columns: tl.constexpr
-    ):
-        """Add up some rows; each sum is of double precision, its terms of three tf32 products."""
-        row = tl.program_id(0) * n_rows + tl.arange(0, n_rows)
-        k = tl.arange(0, width)
-        a = tl.load(A + row[:, None] * width + k[None, :], mask=row[:, None] < n_items, other=0.0)
-        total = tl.zeros((n_rows,), tl.float64)
-        for first in range(0, n_items, n_columns):
-            column = first + tl.arange(0, n_columns)
-            known = column < n_items
-            b = tl.load(B + column[:, None] * width + k[None, :], mask=known[:, None], other=0.0)
-            weight = tl.load(v + column, mask=known, other=0.0)
-            exponent = tl.minimum(tl.dot(a, tl.trans(b), input_precision="tf32x3"), 0.0)
-            total += tl.sum(tl.exp(exponent) * weight[None, :], axis=1).to(tl.float64)
-        tl.store(out + row, total, mask=row < n_items)
-
-    def product(torch: Any, A: DeviceArray, B: DeviceArray, v: DeviceArray) -> DeviceArray:
-        width = max(16, 1 << (A.shape[1] - 1).bit_length())
-        A, B = (torch.nn.functional.pad(M, (0, width - M.shape[1])) for M in (A, B))
-        out = torch.empty(len(A), dtype=torch.float64, device=A.device)
-        grid = (triton.cdiv(len(A), TILE_ROWS),)
-        rows_of_product[grid](
-            A, B, v.contiguous(), out, len(A), width, TILE_ROWS, TILE_COLUMNS, num_warps=TILE_WARPS
-        )
-        return out
-
-    return product

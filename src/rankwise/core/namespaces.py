@@ -4,6 +4,7 @@ Formulas are written once, for arrays of NumPy, of PyTorch and of any namespace 
 Each function here is right in every namespace, and has a line for those in which it pays.
 """
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
@@ -28,6 +29,10 @@ EPS = float(np.finfo(float).eps)
 
 LEAF = 512
 """Triangles of up to this order are inverted as a whole, larger ones by halves."""
+
+
+UNKNOWN_MEMORY = 8 << 30
+"""The bytes of a machine that does not say how many it has."""
 
 
 def is_on_host(array: Array) -> bool:
@@ -69,6 +74,22 @@ def like(values: Array, other: Array) -> Array:
     return namespace_of(other).asarray(given, device=other.device)
 
 
+def memory_of(array: Array) -> int:
+    """Return the bytes of memory of the device that an array is on, or of this machine."""
+    if not is_on_host(array) and str(array.device).startswith("cuda"):
+        properties = namespace_of(array).cuda.get_device_properties(array.device)
+        return int(properties.total_memory)
+    return memory_of_host()
+
+
+def memory_of_host() -> int:
+    """Return the bytes of memory of this machine."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except AttributeError:  # on Windows
+        return UNKNOWN_MEMORY
+
+
 def copy_of(array: Array) -> Array:
     """Return a copy in double precision, row by row."""
     if isinstance(array, np.ndarray):
@@ -96,9 +117,9 @@ def zeros(shape: tuple[int, ...], other: Array) -> Array:
 
 def take_rows(values: Array, rows: Array) -> Array:
     """Return the rows of these numbers."""
-    xp = namespace_of(values)
-    if xp is np:
+    if is_on_host(values):
         return values[rows]
+    xp = namespace_of(values)
     if _is_torch(xp):
         return values.index_select(0, like(rows, values))
     return xp.take(values, like(rows, values), axis=0)
@@ -195,10 +216,14 @@ def gram(Z: Array) -> Array:
     return G
 
 
+ROUNDED_AWAY = 2.0**-53
+"""Exponents up to which an exponential is rounded to 1."""
+
+
 def exp_in_place(exponents: Array) -> Array:
     """Replace exponents, of which rounding alone makes some positive, by their exponentials."""
     if isinstance(exponents, np.ndarray):
-        if exponents.max(initial=0.0) > 0.0:
+        if exponents.max(initial=0.0) > ROUNDED_AWAY:
             np.minimum(exponents, 0.0, out=exponents)
         return np.exp(exponents, out=exponents)
     xp = namespace_of(exponents)

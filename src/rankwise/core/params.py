@@ -31,7 +31,6 @@ from typing import (
     ClassVar,
     Literal,
     TypeAlias,
-    TypeVar,
     Union,
     final,
     get_args,
@@ -43,8 +42,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.errors import InvalidInputError
-
-Owner = TypeVar("Owner")
 
 LARGEST_INTEGER = 2**63 - 1
 """Whole numbers that compiled code can hold."""
@@ -242,16 +239,18 @@ def compile_rule(annotation: Any, notes: tuple[Any, ...] = ()) -> Rule:
     advice = " ".join(note.text for note in notes if isinstance(note, Advice))
     parts = inner if origin in (Union, UnionType) else (annotation,)
     optional = any(part in (None, NoneType) for part in parts)
-    own = [_noted(note) for note in notes if isinstance(note, Reads | CheckedWith)]
+    own = [_noted(note, parts) for note in notes if isinstance(note, Reads | CheckedWith)]
     own += [_array(note.kind, notes) for note in notes if isinstance(note, ArrayOf)]
     rest = [part for part in parts if part not in (None, NoneType)]
     return _any_of(own or [_single(part, notes) for part in rest], advice, optional=optional)
 
 
-def _noted(note: Reads | CheckedWith) -> Rule:
+def _noted(note: Reads | CheckedWith, parts: tuple[Any, ...]) -> Rule:
+    typed = {int: "integer", float: "number", str: "text"}  # what can be typed on a command line
+    reads = next((typed[part] for part in parts if part in typed), "")
     if isinstance(note, CheckedWith):
-        return Rule(_take_anything, (f"what is checked with `{note.other}`",))
-    return Rule(note.take, (note.words,), note.known, "text" if note.known else "")
+        return Rule(_take_anything, (f"what is checked with `{note.other}`",), reads=reads)
+    return Rule(note.take, (note.words,), note.known, "text" if note.known else reads)
 
 
 def _take_anything(value: Any) -> Any:
@@ -305,7 +304,8 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
         low, high = _bounds(notes)
         low, high = max(-LARGEST_INTEGER, math.ceil(low)), min(LARGEST_INTEGER, math.floor(high))
         take = _number_taker(int, low, high)
-        return Rule(take, (f"a whole number{_interval(notes)}",), reads="integer", size=size)
+        words = f"a whole number{_interval(notes)}"
+        return Rule(take, (words,), reads="integer", size=size, show=_shown_integer)
     if annotation is float:
         take = _number_taker(float, *_bounds(notes))
         return Rule(take, (f"a finite number{_interval(notes)}",), reads="number")
@@ -314,6 +314,11 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
     if annotation is str:
         return Rule(_take_text, ("a text",), reads="text")
     return _instance(annotation if origin is None else origin)
+
+
+def _shown_integer(value: Any) -> str:
+    beyond = isinstance(value, int) and abs(value) > LARGEST_INTEGER
+    return f"{shown(value)}, which is not below 2**63" if beyond else shown(value)
 
 
 def _instance(kind: Any) -> Rule:
@@ -493,11 +498,11 @@ def _check_axes(name: str, rule: Rule, taken: Any, sizes: dict[str, tuple[int, s
             )
 
 
-def checked(owner: Owner) -> Owner:
+def checked(owner: Any) -> Any:
     """Return an unfitted twin of an estimator with its parameters in their one form."""
     cls: Any = type(owner)
     rules, given = rules_of(cls), vars(owner)
-    twin: Owner = object.__new__(cls)
+    twin = object.__new__(cls)
     vars(twin).update(check_values(rules, {name: given[name] for name in rules}))
     return twin
 
@@ -557,6 +562,18 @@ def _axes(axes: tuple[str, ...]) -> str:
 def with_article(noun: str) -> str:
     """Return a noun with "a" or "an" before it."""
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
+
+
+Count: TypeAlias = Annotated[int, Positive()]
+"""A number of things."""
+
+Share: TypeAlias = Annotated[float, Above(0), Below(1)]
+"""A part of a whole, such as a confidence."""
+
+Tolerance: TypeAlias = Annotated[
+    float, Positive(), Advice("It is the relative error that counts as solved.")
+]
+"""When an iteration has converged."""
 
 
 def take_path(value: Any) -> Any:

@@ -7,7 +7,7 @@ what a fit chooses from: explicit features of the training rows, or their kernel
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar, Self, final
 
 import numpy as np
@@ -35,14 +35,13 @@ from rankwise.core.namespaces import (
 from rankwise.core.storable import storable
 from rankwise.features.kernels import (
     Kernel,
-    Linear,
     Precomputed,
     finite_kernel,
     kernel_matrix,
     kernel_with_rows,
     own_product,
     refuse_sparse,
-    rough_product,
+    single_product,
 )
 from rankwise.graph.laplacian import moment
 from rankwise.native.rows import dense_products
@@ -134,7 +133,9 @@ def _rounded_alike(product: Callable[[Matrix], FloatArray], X: Matrix) -> FloatA
     if rest == 0 or n_rows == 1 or not isinstance(X, np.ndarray):
         return product(X)
     if n_rows < ROWS_ALIKE:
-        return product(X.take(np.arange(ROWS_ALIKE), axis=0, mode="clip"))[:n_rows]
+        block = np.empty((ROWS_ALIKE, X.shape[1]), X.dtype)
+        block[:n_rows], block[n_rows:] = X, X[-1]
+        return product(block)[:n_rows]
     last = product(X[n_rows - ROWS_ALIKE :])[ROWS_ALIKE - rest :]
     return np.concatenate([product(X[: n_rows - rest]), last])
 
@@ -416,23 +417,9 @@ class FunctionSpace(ABC):
         The caller may overwrite it.
         """
 
-    @abstractmethod
-    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
-        """Return the product with the kernel of the training rows, which is never formed."""
-
-    @abstractmethod
-    def rough_kernel_product(self, device: Device | None) -> Callable[[Array], Array] | None:
-        """Return that product in single precision, None where it would not be quicker."""
-
-    @abstractmethod
-    def kernel_size(self) -> float:
-        """Return the largest entry of the kernel, which is on its diagonal."""
-
-    @abstractmethod
-    def spanned_features(
-        self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> Array:
-        """Return features whose inner products are close to the kernel, here or on a device."""
+    def implicit_kernel(self, device: Device | None = None) -> "ImplicitKernel | None":  # noqa: ARG002
+        """Return the kernel by its products; None for features, which are solved at once."""
+        return None
 
     @abstractmethod
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
@@ -482,31 +469,6 @@ class ExplicitSpace(FunctionSpace):
     map: FeatureMap
     predictor: FeatureMap
     is_explicit: ClassVar[bool] = True
-
-    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
-        """Return the product with ``Z Z'``, here whatever the device."""
-        del device
-        Z = self.Z
-        return lambda V: np.asarray(Z @ (Z.T @ V))
-
-    def rough_kernel_product(
-        self,
-        device: Device | None,  # noqa: ARG002
-    ) -> Callable[[Array], Array] | None:
-        """Return None: features are solved at once."""
-        return None
-
-    def kernel_size(self) -> float:
-        """Return the largest squared length of a row of Z."""
-        return float(Linear().diagonal(self.Z).max())
-
-    def spanned_features(
-        self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> Array:
-        """Return Z itself."""
-        del n_basis, rng
-        Z = dense_rows(self.Z)
-        return Z if device is None else device.array(Z)
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return rows of Z, without a copy where these are all of them."""
@@ -569,36 +531,13 @@ class KernelSpace(FunctionSpace):
     def _matrix(self) -> FloatArray:
         return finite_kernel(self.kernel, self.X, self.X)
 
-    def kernel_product(self, device: Device | None) -> Callable[[Array], Array]:
-        """Return the product with the kernel, of which blocks are formed and forgotten."""
-        if not self.kernel.is_function:
-            return lambda V: like(np.asarray(self.X @ to_host(V)), V)
-        return partial(own_product, self.kernel, self._rows(device))
-
-    def rough_kernel_product(self, device: Device | None) -> Callable[[Array], Array] | None:
-        """Return the product in single precision, on a device and where there is a form of it."""
-        if device is None:
-            return None
-        return rough_product(self.kernel, self._rows(device), device)
+    def implicit_kernel(self, device: Device | None = None) -> "ImplicitKernel":
+        """Return the kernel by its products."""
+        return ImplicitKernel(self.kernel, self._rows(device))
 
     def _rows(self, device: Device | None) -> Matrix:
         """Return the training rows, here or on a device."""
         return self.X if device is None else device.array(dense_rows(self.X))
-
-    def kernel_size(self) -> float:
-        """Return the largest kernel of a row with itself."""
-        return float(np.abs(self.kernel.diagonal(self.X)).max())
-
-    def spanned_features(
-        self, n_basis: int, rng: np.random.Generator, device: Device | None
-    ) -> Array:
-        """Return the features that random basis rows span."""
-        some = np.sort(rng.choice(self.X.shape[0], n_basis, replace=False))
-        if self.kernel.is_function:
-            basis, X = Basis.of(self.kernel, self.X[some], device), self.X
-        else:
-            basis, X = Basis.of(self.kernel, self.X[np.ix_(some, some)]), self.X[:, some]
-        return basis.map(X if device is None else device.array(dense_rows(X)))
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return features that the kernel functions of some of the rows span."""
@@ -645,6 +584,46 @@ class KernelSpace(FunctionSpace):
     def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:
         """Return sums of kernels."""
         return (self._matrix[np.ix_(of, rows)] @ points.T).T
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ImplicitKernel:
+    """The kernel of training rows by its products: the matrix is never formed.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel, with numeric parameters.
+    X : (n_items, n_features)
+        The training rows, of any namespace; results are where they are.
+    """
+
+    kernel: Kernel
+    X: Matrix
+
+    def product(self, V: Array) -> Array:
+        """Return ``K @ V``, of which blocks are formed and forgotten."""
+        if not self.kernel.is_function:
+            return self.X @ V
+        return own_product(self.kernel, self.X, V)
+
+    def single_product(self) -> Callable[[Array], Array] | None:
+        """Return the product in single precision, None where it would not be quicker."""
+        return single_product(self.kernel, self.X)
+
+    def size(self) -> float:
+        """Return the largest kernel of a row with itself."""
+        diagonal = self.kernel.diagonal(self.X)
+        return float(namespace_of(diagonal).max(abs(diagonal)))
+
+    def spanned_features(self, n_basis: int, rng: np.random.Generator) -> Array:
+        """Return the features that random basis rows span: their products are close to K."""
+        X = self.X
+        some = np.sort(rng.choice(X.shape[0], n_basis, replace=False))
+        if not self.kernel.is_function:
+            X = take_rows(X.T, some).T
+        return Basis.of(self.kernel, take_rows(X, some)).map(X)
 
 
 def unknowns_of_sparse_rows(X: Matrix, kernel: Kernel, basis: object, rank: int) -> int:

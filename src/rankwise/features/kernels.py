@@ -11,8 +11,8 @@ from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice, check_positive, real_number
-from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.fused import exp_product
 from rankwise.core.namespaces import (
     Array,
     blocks_of,
@@ -269,10 +269,8 @@ class GaussianOfRows:
     def left(self, A: Array) -> Array:
         """Return what the factors are multiplied with: moved rows, their squared norms, and 1."""
         left = _empty((A.shape[0], self.factors.shape[0]), A)
-        moved = left[:, :-2]
-        moved[...] = A
-        moved -= self.shift
-        left[:, -2], left[:, -1] = squared_norms(moved), 1.0
+        moved = A - self.shift
+        left[:, :-2], left[:, -2], left[:, -1] = moved, squared_norms(moved), 1.0
         return left
 
     def __call__(self, A: Array) -> Array:
@@ -546,13 +544,13 @@ def _shares(n_rows: int, n_parts: int) -> list[list[int]]:
     return shares
 
 
-def rough_product(kernel: Kernel, X: Array, device: Device) -> Callable[[Array], Array] | None:
+def single_product(kernel: Kernel, X: Matrix) -> Callable[[Array], Array] | None:
     """Return the product with ``k(X, X)`` in single precision; None where it is not quicker."""
-    if not isinstance(kernel, Gaussian):
+    if is_on_host(X) or not isinstance(kernel, Gaussian):
         return None
     held = GaussianOfRows.of(_number(kernel.gamma), X)
     left, right = held.left(X), held.factors.T
-    return lambda V: device.exp_product(left, right, V)
+    return lambda V: exp_product(left, right, V)
 
 
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}

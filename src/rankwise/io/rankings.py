@@ -17,6 +17,7 @@ from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.io.files import format_suffix, open_read, open_write
 from rankwise.io.numbers import bad_line, decode, integers_or_texts
+from rankwise.io.tables.json import LINES_SUFFIXES
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_column, write_table
 
 
@@ -89,9 +90,8 @@ def _score(path: str | os.PathLike[str], number: int, line: bytes) -> float:
     return value
 
 
-JSON_SUFFIXES = {".jsonl", ".ndjson"}
 RUN_SUFFIXES = {".run", ".trec"}
-RANKING_SUFFIXES = TABLE_SUFFIXES | JSON_SUFFIXES | RUN_SUFFIXES
+RANKING_SUFFIXES = TABLE_SUFFIXES | RUN_SUFFIXES
 """The suffixes of files that hold names and queries in addition to scores."""
 
 _RUN_WORDS = 6
@@ -180,8 +180,8 @@ class RankedItems:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a CSV, TSV, Parquet, JSON lines (.jsonl) or TREC run (.run) file by its suffix."""
         suffix = format_suffix(path)
-        if suffix in JSON_SUFFIXES or suffix in RUN_SUFFIXES:
-            lines = self.json_lines() if suffix in JSON_SUFFIXES else self.run_lines()
+        if suffix in LINES_SUFFIXES or suffix in RUN_SUFFIXES:
+            lines = self.json_lines() if suffix in LINES_SUFFIXES else self.run_lines()
             with open_write(path) as stream, io.TextIOWrapper(stream, "utf-8") as text:
                 text.writelines(f"{line}\n" for line in lines)
         else:
@@ -282,7 +282,7 @@ def read_ranked(path: str | os.PathLike[str]) -> RankedItems:
     suffix = format_suffix(path)
     if suffix in RUN_SUFFIXES:
         return _read_run(path)
-    if suffix in JSON_SUFFIXES:
+    if suffix in LINES_SUFFIXES:
         return _of_columns(path, _read_json(path))
     table = open_table(path)
     score = require_column(path, table, "score", "score")

@@ -66,6 +66,24 @@ cdef extern from *:
             }
         }
     }
+    ON_WIDE_REGISTERS static void compare_rows(
+            const double *X, int64_t n_rows, int64_t n_features, const int64_t *query,
+            double *exceeded) {
+        for (int64_t i = 0; i < n_rows; i++) {
+            const double *restrict x = X + i * n_features;
+            double *restrict above = exceeded + i * n_features;
+            for (int64_t other = 0; other < i; other++) {
+                const double *restrict y = X + other * n_features;
+                double *restrict below = exceeded + other * n_features;
+                if (query[other] != query[i]) continue;
+                for (int64_t j = 0; j < n_features; j++) {
+                    double more = (x[j] > y[j] ? 1.0 : 0.0) - (x[j] < y[j] ? 1.0 : 0.0);
+                    above[j] += more;
+                    below[j] -= more;
+                }
+            }
+        }
+    }
     ON_WIDE_REGISTERS static void replace_blanks(
             double *X, int64_t n_rows, int64_t n_features, const int64_t *query,
             const double *filling) {
@@ -87,6 +105,9 @@ cdef extern from *:
                                 const double *centre, double *sums) noexcept nogil
     void fill_scaled(const double *X, i64 n_rows, i64 n_features, const i64 *query,
                      const double *shift, const double *scale, double *out) noexcept nogil
+    # exceeded_i += how many rows of its query a row exceeds less how many exceed it
+    void compare_rows(const double *X, i64 n_rows, i64 n_features, const i64 *query,
+                      double *exceeded) noexcept nogil
     void replace_blanks(double *X, i64 n_rows, i64 n_features, const i64 *query,
                         const double *filling) noexcept nogil
 
@@ -194,25 +215,14 @@ def count_ranks(const double[:, ::1] X, const i64[::1] query, double[:, ::1] out
     cdef const double *x
     cdef const double *y
     cdef double *above
-    cdef double *below
     cdef double *k
-    cdef double more, value, rank
+    cdef double value, rank
     cdef double[::1] known = np.empty(n_features)
-    if n_features == 0:
+    if n_rows == 0 or n_features == 0:
         return
     out[:, :] = 0.0
     with nogil:
-        for i in range(n_rows):
-            x = &X[i, 0]
-            above = &out[i, 0]
-            for other in range(i):
-                if query[other] == query[i]:
-                    y = &X[other, 0]
-                    below = &out[other, 0]
-                    for j in range(n_features):
-                        more = (1.0 if x[j] > y[j] else 0.0) - (1.0 if x[j] < y[j] else 0.0)
-                        above[j] += more
-                        below[j] -= more
+        compare_rows(&X[0, 0], n_rows, n_features, &query[0], &out[0, 0])
         k = &known[0]
         for i in range(n_rows):
             if i == 0 or query[i] != query[i - 1]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
-from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import Array, is_on_host, like, namespace_of, to_host
 from rankwise.core.threads import equal_parts, run_parts, serial_blas
 from rankwise.native.rows import update_shifts
 from rankwise.solve.iteration import (
@@ -33,14 +33,14 @@ FLOOR = 3.0
 
 REMEDY = "Raise max_iter or alpha, or scale the features."
 
-Product: TypeAlias = Callable[[DeviceArray], DeviceArray]
-"""Gives ``A @ V`` for V of shape (order,) or (order, k), on the host or on a device."""
+Product: TypeAlias = Callable[[Array], Array]
+"""Gives ``A @ V`` for V of shape (order,) or (order, k), of any namespace."""
 
 
-def dots(A: DeviceArray, B: DeviceArray, device: Device | None = None) -> FloatArray:
+def dots(A: Array, B: Array) -> FloatArray:
     """Return the product of each column of A with that of B, on the host."""
-    if device is not None:
-        return device.host((A * B).sum(0))
+    if not is_on_host(A):
+        return to_host(namespace_of(A).sum(A * B, axis=0))
     products: FloatArray = A @ B if A.ndim == 1 else np.ones(len(A)) @ (A * B)
     return products
 
@@ -65,36 +65,33 @@ class Descent:
     error : function of the descent, optional
         What is compared with the tolerance: an error for each column, which then stops by itself,
         or one for all. By default the residuals as shares of the right-hand sides.
-    device : Device, optional
-        Where the vectors are.
     """
 
     def __init__(
         self,
         apply: Product,
-        B: DeviceArray,
+        B: Array,
         *,
         precondition: Product | None = None,
-        start: DeviceArray | None = None,
+        start: Array | None = None,
         error: "Callable[[Descent], FloatArray | float] | None" = None,
-        device: Device | None = None,
     ):
-        self.apply, self.device = apply, device
+        self.apply = apply
         self.precondition, self.error = precondition, error or Descent.residuals
         self.X = B * 0.0 if start is None else start * 1.0
         self.R = B * 1.0 if start is None else B - apply(start)
-        norms = np.sqrt(dots(B, B, device))
+        norms = np.sqrt(dots(B, B))
         self.norms = np.where(norms > 0, norms, 1.0)
-        self.P: DeviceArray = None
+        self.P: Array = None
         self.iteration = 0
-        self._preconditioned: DeviceArray = None
+        self._preconditioned: Array = None
         self._rho: FloatArray
         self._last_rho: FloatArray
         self._moved: BoolArray
 
     def residuals(self) -> FloatArray:
         """Return the residuals as shares of the right-hand sides."""
-        found: FloatArray = np.sqrt(dots(self.R, self.R, self.device)) / self.norms
+        found: FloatArray = np.sqrt(dots(self.R, self.R)) / self.norms
         return found
 
     @property
@@ -102,7 +99,7 @@ class Descent:
         """The squared residuals in the norm of the preconditioner, found once they are needed."""
         if self._preconditioned is None:
             S = self.R if self.precondition is None else self.precondition(self.R)
-            self._preconditioned, self._rho = S, dots(self.R, S, self.device)
+            self._preconditioned, self._rho = S, dots(self.R, S)
         return self._rho
 
     def run(self, rule: StoppingRule, on_step: StepCallback | None = None) -> Reason:
@@ -125,23 +122,20 @@ class Descent:
         if self.P is None:
             self.P = S * 1.0
         else:
-            self.P *= self._there(_ratio(rho, self._last_rho, self._moved))
+            self.P *= like(_ratio(rho, self._last_rho, self._moved), S)
             self.P += S
         # length: to the minimum along the direction
         Q = self.apply(self.P)
-        curvature = dots(self.P, Q, self.device)
+        curvature = dots(self.P, Q)
         moved = active & (rho != 0)
         if (moved & ~(curvature > 0)).any():
             return False
-        length = self._there(_ratio(rho, curvature, moved))
+        length = like(_ratio(rho, curvature, moved), Q)
         self.X += length * self.P
         self.R -= length * Q
         self._last_rho, self._moved, self._preconditioned = rho, moved, None
         self.iteration += 1
         return True
-
-    def _there(self, values: FloatArray) -> DeviceArray:
-        return values if self.device is None else self.device.array(values)
 
 
 def _largest(error: FloatArray | float) -> float:

@@ -2,15 +2,25 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Self, TypedDict, final
+from typing import Literal, NamedTuple, Self, final
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, solve_triangular
 
 from rankwise.core.arrays import FloatArray, as_columns
 from rankwise.core.checks import check_choice, check_count
-from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.namespaces import (
+    Array,
+    cholesky,
+    eigh_in_place,
+    gram,
+    is_on_host,
+    like,
+    memory_of,
+    row_blocks,
+    solve_rows,
+    to_host,
+)
 from rankwise.core.storable import storable
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
@@ -46,9 +56,6 @@ STALLED = 50
 
 LEAST_GAIN = 0.1
 """A correction that leaves more than this share of the residual is the last one."""
-
-TURNED_ROWS = 1 << 16
-"""Rows of features that a device multiplies together."""
 
 KEPT = 1e-10
 """Directions whose eigenvalue is below this share of the largest are left to the iteration."""
@@ -116,14 +123,14 @@ class ConjugateGradients:
         """The stopping rule."""
         return StoppingRule(self.tol, self.max_iter)
 
-    def basis_size(self, n_items: int, device: Device | None = None) -> int:
-        """Return the number of basis rows for so many items."""
+    def basis_size(self, n_items: int, where: Array) -> int:
+        """Return the number of basis rows for this many items, which are where an array is."""
         if self.n_basis is not None:
             return min(n_items, self.n_basis)
         usual, entries = BASIS_ROWS, BASIS_ENTRIES
-        if device is not None:
+        if not is_on_host(where):
             usual = min(max(usual, n_items // ITEMS_PER_BASIS_ROW), MOST_BASIS_ROWS)
-            entries = max(entries, device.memory() // 16)
+            entries = max(entries, memory_of(where) // 16)
         return min(n_items, max(1, min(usual, entries // n_items)))
 
 
@@ -144,78 +151,48 @@ class LowRank:
     the matrix, and by ``values.min() + alpha`` elsewhere.
     """
 
-    H: DeviceArray
+    H: Array
     values: FloatArray
-    device: Device | None
 
     @classmethod
-    def of(cls, Z: DeviceArray, device: Device | None) -> Self:
-        """Build from features, (order, n_features), here or on a device: O(order n_features^2).
-
-        On a device they are overwritten.
-        """
-        values, vectors = _eigh(Z, device)
+    def of(cls, Z: Array) -> Self:
+        """Build from features, (order, n_features), which are overwritten."""
+        found, vectors = eigh_in_place(gram(Z))
         # the largest first: the others, known less exactly, are made orthogonal to them
-        values, vectors = values[::-1], vectors[:, ::-1]
+        values, rotation = to_host(found)[::-1], to_host(vectors)[:, ::-1]
         kept = values > KEPT * values.max(initial=0.0)
-        values, vectors = values[kept], vectors[:, kept] / np.sqrt(values[kept])
-        return cls(_orthonormal(_turned(Z, vectors, device), device), values, device)
+        values, rotation = values[kept], like(rotation[:, kept] / np.sqrt(values[kept]), Z)
+        for rows in row_blocks(Z):
+            Z[rows, : len(values)] = Z[rows, :] @ rotation
+        # orthonormal up to rounding: one more Cholesky factorisation
+        H = Z[:, : len(values)]
+        C = cholesky(gram(H)) if len(values) else None
+        return cls(H if C is None else solve_rows(C, H), values)
 
-    def divide(self, V: DeviceArray, alpha: float) -> DeviceArray:
+    def divide(self, V: Array, alpha: float) -> Array:
         """Return the preconditioned vectors, V of shape (order, k)."""
         if len(self.values) == 0:
             return V
         shares = ((self.values.min() + alpha) / (self.values + alpha) - 1.0)[:, None]
-        there = shares if self.device is None else self.device.array(shares)
-        return V + self.H @ (there * (self.H.T @ V))
+        return V + self.H @ (like(shares, V) * (self.H.T @ V))
 
 
-def _eigh(Z: DeviceArray, device: Device | None) -> tuple[FloatArray, FloatArray]:
-    """Return the eigenvalues and eigenvectors of ``Z' Z``."""
-    if device is None:
-        found: tuple[FloatArray, FloatArray] = eigh(Z.T @ Z)
-        return found
-    values, vectors = device.eigh(device.gram(Z))
-    return device.host(values), device.host(vectors)
-
-
-def _turned(Z: DeviceArray, vectors: FloatArray, device: Device | None) -> DeviceArray:
-    """Return ``Z @ vectors``: on a device in the memory of Z, some rows at a time."""
-    if device is None:
-        return Z @ vectors
-    there, width = device.array(vectors), vectors.shape[1]
-    for start in range(0, len(Z), TURNED_ROWS):
-        rows = slice(start, start + TURNED_ROWS)
-        Z[rows, :width] = Z[rows] @ there
-    return Z[:, :width]
-
-
-def _orthonormal(H: DeviceArray, device: Device | None) -> DeviceArray:
-    """Make columns that are nearly orthonormal so up to rounding: a Cholesky factorisation."""
-    if device is None:
-        return solve_triangular(cholesky(H.T @ H, lower=True), H.T, lower=True).T
-    return device.solve_rows(device.factor(device.gram(H)), H)
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class Iterated:
+class Iterated(NamedTuple):
     """What conjugate gradients found, and why they ended."""
 
-    C: DeviceArray
+    C: Array
     n_iter: int
     ending: Ending
 
 
-def preconditioned_conjugate_gradients(
+def solve_by_iterations(
     apply: Product,
     divide: Product,
-    B: DeviceArray,
+    B: Array,
     settings: ConjugateGradients,
     *,
-    start: DeviceArray | None = None,
-    label: str = "conjugate gradients",
-    device: Device | None = None,
+    start: Array | None = None,
+    single: Product | None = None,
 ) -> Iterated:
     """Solve ``apply(C) = B`` for a symmetric positive definite operator.
 
@@ -233,110 +210,90 @@ def preconditioned_conjugate_gradients(
         When to stop, and what to show.
     start : (order, k), optional
         Where to start; by default zeros.
-    label : str
-        What the progress bar says.
-    device : Device, optional
-        Where the vectors are.
+    single : function of (order, k), optional
+        The operator in single precision, and quicker. Corrections are found with it, each from the
+        residual of the operator itself, which goes on alone where they no longer help.
     """
     rule = settings.rule
-    with steps_shown(settings.progress, label, rule.max_iter) as on_step:
-        descent = Descent(apply, B, precondition=divide, start=start, device=device)
-        try:
-            reason = descent.run(rule, on_step)
-        except KeyboardInterrupt:
-            reason = "interrupted"
-            descent.R = B - apply(descent.X)  # the step may have been cut in two
-    error = float(descent.residuals().max(initial=0.0))
-    ending = rule.end(reason, descent.iteration, error, REMEDY)
-    return Iterated(descent.X, descent.iteration, ending)
+    with steps_shown(settings.progress, "conjugate gradients", rule.max_iter) as on_step:
+        C, n_iter, error, reason = start, 0, np.inf, None
+        if single is not None:
+            C, n_iter, error, reason = _correct(apply, single, divide, B, rule, on_step, start)
+        if reason is None:
+            left = replace(rule, max_iter=rule.max_iter - n_iter)
+            watch = None if on_step is None else _Watch(on_step, n_iter, 1.0, patience=np.inf)
+            descent, reason = _descend(apply, divide, B, left, watch, C)
+            C, n_iter = descent.X, n_iter + descent.iteration
+            error = float(descent.residuals().max(initial=0.0))
+    return Iterated(C, n_iter, rule.end(reason, n_iter, error, REMEDY))
 
 
-def refined_conjugate_gradients(
+def _descend(
     apply: Product,
-    rough: Product,
     divide: Product,
-    B: DeviceArray,
-    settings: ConjugateGradients,
-    *,
-    start: DeviceArray | None = None,
-    device: Device | None = None,
-) -> Iterated:
-    """Solve ``apply(C) = B`` by corrections that a rough and quicker form of the operator finds.
+    B: Array,
+    rule: StoppingRule,
+    on_step: StepCallback | None,
+    start: Array | None = None,
+) -> tuple[Descent, Reason]:
+    descent = Descent(apply, B, precondition=divide, start=start)
+    try:
+        return descent, descent.run(rule, on_step)
+    except KeyboardInterrupt:
+        descent.R = B - apply(descent.X)  # the step may have been cut in two
+        return descent, "interrupted"
 
-    Each correction is solved for to a residual of `CORRECTION`, as far as the rough operator
-    allows, and the next one starts from the residual of the true operator. Where a correction does
-    not do a tenth of that, the true operator goes on alone.
+
+def _correct(
+    apply: Product,
+    single: Product,
+    divide: Product,
+    B: Array,
+    rule: StoppingRule,
+    on_step: StepCallback | None,
+    start: Array | None,
+) -> tuple[Array, int, float, Reason | None]:
+    """Return what corrections in single precision find, their number of iterations and the error.
+
+    The reason to end is None where a correction did not do a tenth of what it was to do.
     """
-    with steps_shown(settings.progress, "conjugate gradients", settings.max_iter) as on_step:
-        return _Refinement(apply, rough, divide, B, settings, on_step, device).run(start)
+    C, R = (B * 0.0, B) if start is None else (start, B - apply(start))
+    n_iter, error = 0, _share(R, B)
+    while error > rule.tol and n_iter < rule.max_iter:
+        # a correction that solves for the residual, in single precision
+        watch = _Watch(on_step, n_iter, error)
+        tol = min(0.5, max(CORRECTION, 0.5 * rule.tol / error))
+        left = StoppingRule(tol, rule.max_iter - n_iter)
+        descent, reason = _descend(single, divide, R, left, watch)
+        n_iter += descent.iteration
+        if watch.was_asked or reason == "interrupted":
+            error *= float(descent.residuals().max(initial=0.0))
+            return C + descent.X, n_iter, error, reason
+        # the residual that it leaves, in double precision
+        corrected, before = B - apply(C + descent.X), error
+        now = _share(corrected, B)
+        if now < before:
+            C, R, error = C + descent.X, corrected, now
+        if not now <= max(LEAST_GAIN * before, rule.tol) and n_iter < rule.max_iter:
+            return C, n_iter, error, None
+    return C, n_iter, error, "converged" if error <= rule.tol else "max_iter"
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _Refinement:
-    """Corrections by a rough operator, each from the residual of the true one."""
-
-    apply: Product
-    rough: Product
-    divide: Product
-    B: DeviceArray
-    settings: ConjugateGradients
-    on_step: StepCallback | None
-    device: Device | None
-
-    def run(self, start: DeviceArray | None) -> Iterated:
-        C = self.B * 0.0 if start is None else start
-        R, n_iter = (self.B if start is None else self.B - self.apply(start)), 0
-        while (error := self._error(R)) > self.settings.tol and n_iter < self.settings.max_iter:
-            watch = _Watch(self.on_step, n_iter, error)
-            found = self._correction(R, error, watch)
-            n_iter += found.n_iter
-            if watch.was_asked or found.ending.reason == "interrupted":
-                return Iterated(C + found.C, n_iter, found.ending)
-            corrected = self.B - self.apply(C + found.C)
-            now = self._error(corrected)
-            if now < error:
-                C, R = C + found.C, corrected
-            is_poor = not now <= max(LEAST_GAIN * error, self.settings.tol)
-            if is_poor and n_iter < self.settings.max_iter:
-                return self._finish(C, n_iter)
-        reason: Reason = "converged" if error <= self.settings.tol else "max_iter"
-        return Iterated(C, n_iter, self.settings.rule.end(reason, n_iter, error, REMEDY))
-
-    def _error(self, R: DeviceArray) -> float:
-        sizes = dots(self.B, self.B, self.device)
-        shares = dots(R, R, self.device) / np.where(sizes > 0, sizes, 1.0)
-        return float(np.sqrt(shares.max(initial=0.0)))
-
-    def _correction(self, R: DeviceArray, error: float, watch: "_Watch") -> Iterated:
-        """Solve with the rough operator for what is left."""
-        tol = min(0.5, max(CORRECTION, 0.5 * self.settings.tol / error))
-        left = self.settings.max_iter - watch.n_before
-        settings = replace(self.settings, tol=tol, max_iter=left, progress=watch)
-        return preconditioned_conjugate_gradients(
-            self.rough, self.divide, R, settings, device=self.device
-        )
-
-    def _finish(self, C: DeviceArray, n_iter: int) -> Iterated:
-        """Go on with the true operator alone."""
-        progress = False if self.on_step is None else _Watch(self.on_step, n_iter, 1.0, np.inf)
-        left = self.settings.max_iter - n_iter
-        settings = replace(self.settings, max_iter=left, progress=progress)
-        found = preconditioned_conjugate_gradients(
-            self.apply, self.divide, self.B, settings, start=C, device=self.device
-        )
-        return Iterated(found.C, n_iter + found.n_iter, found.ending)
+def _share(R: Array, B: Array) -> float:
+    """Return the largest residual as a share of its right-hand side."""
+    sizes = dots(B, B)
+    return float(np.sqrt((dots(R, R) / np.where(sizes > 0, sizes, 1.0)).max(initial=0.0)))
 
 
 @final
 @dataclass(eq=False)
 class _Watch:
-    """Tell steps as those of the whole run, and stop iterations that no longer get anywhere.
+    """Report steps as those of the whole run, and stop iterations that no longer get anywhere.
 
     Parameters
     ----------
     on_step
-        What is told, and may ask to stop.
+        What gets the steps, and may ask to stop.
     n_before
         Number of iterations made before.
     share
@@ -354,10 +311,10 @@ class _Watch:
     lowest_at: int = 0
 
     def __call__(self, step: Step) -> bool:
-        told = replace(
+        whole = replace(
             step, iteration=self.n_before + step.iteration, error=self.share * step.error
         )
-        self.was_asked = self.on_step is not None and wants_to_stop(self.on_step(told))
+        self.was_asked = self.on_step is not None and wants_to_stop(self.on_step(whole))
         if step.error < 0.5 * self.lowest:
             self.lowest, self.lowest_at = step.error, step.iteration
         return self.was_asked or step.iteration - self.lowest_at >= self.patience
@@ -415,19 +372,13 @@ class CoordinateOperator(NormalOperator):
         return np.full(self.n_features, self.size)
 
 
-class _Given(TypedDict):
-    """Where to start, and where vectors are."""
-
-    start: DeviceArray | None
-    device: Device | None
-
-
 @final
 @dataclass(frozen=True, eq=False)
 class MatrixFree:
     """The dual equations ``(R'KR + alpha I) c = c0`` by products with K alone.
 
-    The same equations as those of `System.dual`, whose matrix is never formed.
+    The same equations as those of `System.dual`, whose matrix is never formed. Vectors stay where
+    the products are made until the end.
 
     Parameters
     ----------
@@ -436,17 +387,15 @@ class MatrixFree:
     root : Root
         R of the graph.
     rhs : (rank, n_outputs)
-        c0, with ``R c0 = r``.
+        c0, with ``R c0 = r``, on the host.
     known : LowRank
         What the preconditioner knows of ``R'KR``.
     settings : ConjugateGradients
         When to stop.
-    size, rounding : float
+    rounding : float
         As in `System`.
-    rough : function, optional
+    single : function, optional
         Gives ``K @ V`` in single precision.
-    device : Device, optional
-        Where products are made and vectors stay until the end.
     """
 
     product: Product
@@ -454,21 +403,18 @@ class MatrixFree:
     rhs: FloatArray
     known: LowRank
     settings: ConjugateGradients
-    size: float
     rounding: float
-    rough: Product | None = None
-    device: Device | None = None
+    single: Product | None = None
 
     @classmethod
     def of(
         cls,
         graph: PreferenceGraph,
         product: Product,
-        features: DeviceArray,
+        features: Array,
         settings: ConjugateGradients,
         size: float,
-        device: Device | None = None,
-        rough: Product | None = None,
+        single: Product | None = None,
     ) -> Self:
         """Build.
 
@@ -479,37 +425,26 @@ class MatrixFree:
         product : function
             Gives ``K @ V``.
         features : (n_items, n_basis)
-            Z with ``Z Z'`` close to K, here or on the device, where they are overwritten.
+            Z with ``Z Z'`` close to K, which are overwritten; vectors are where they are.
         settings : ConjugateGradients
             When to stop.
         size : float
             Largest entry of the diagonal of K.
-        device : Device, optional
-            Where the features are, and vectors for `product`.
-        rough : function, optional
+        single : function, optional
             Gives ``K @ V`` in single precision, and more quickly.
         """
         root = graph.laplacian.root()
-        Z = (
-            root.to_coordinates(np.ascontiguousarray(features))
-            if device is None
-            else root.like(features).coordinates_in_place(features)
-        )
-        rhs = root.solve(as_columns(graph.rhs))
-        rounding = rounding_of_scores(graph, size)
-        known = LowRank.of(Z, device)
-        return cls(product, root, rhs, known, settings, size, rounding, rough, device)
+        known = LowRank.of(root.like(features).coordinates_in_place(features))
+        rhs, rounding = root.solve(as_columns(graph.rhs)), rounding_of_scores(graph, size)
+        return cls(product, root, rhs, known, settings, rounding, single)
 
     def lift(self, C: FloatArray) -> FloatArray:
         """Return ``R @ C``, one weight per item."""
         return self.root.to_items(C)
 
-    def _trusted(self, C: FloatArray) -> FloatArray:
-        return trusted_weights(self.lift(C), self.rhs, self.rounding)
-
     def solve(self, alpha: float) -> FloatArray:
         """Return the weights for one alpha, and warn if they are not converged."""
-        return self._trusted(self._here(self._solution(alpha, None)))
+        return self._trusted(to_host(self._solution(alpha, None)))
 
     def path(self, alphas: FloatArray, *, checked: bool = True) -> FloatArray:
         """Return the weights for every alpha, each from where the next larger one ended."""
@@ -517,7 +452,7 @@ class MatrixFree:
         start, found = None, {}
         for alpha in sorted(alphas.tolist(), reverse=True):
             start = self._solution(alpha, start)
-            found[alpha] = made(self._here(start))
+            found[alpha] = made(to_host(start))
         return np.stack([found[alpha] for alpha in alphas.tolist()])
 
     def spectrum(self) -> Spectrum:
@@ -527,35 +462,26 @@ class MatrixFree:
             "solver='direct', or a `basis`."
         )
 
-    def _here(self, C: DeviceArray) -> FloatArray:
-        solution: FloatArray = C if self.device is None else self.device.host(C)
-        return solution
+    def _trusted(self, C: FloatArray) -> FloatArray:
+        return trusted_weights(self.lift(C), self.rhs, self.rounding)
 
-    def _between(self) -> tuple[Product, Product]:
-        """Return the ways from coordinates to items and back."""
-        if self.device is None:
-            return self.root.to_items, self.root.to_coordinates
-        there = self.root.like(self.known.H)
-        return there.to_items, there.to_coordinates
+    def _solution(self, alpha: float, start: Array | None) -> Array:
+        root = self.root.like(self.known.H)
 
-    def _solution(self, alpha: float, start: DeviceArray | None) -> DeviceArray:
-        to_items, to_coordinates = self._between()
-
-        def applied(product: Product, C: DeviceArray) -> DeviceArray:
-            image = to_coordinates(product(to_items(C)))
+        def applied(product: Product, C: Array) -> Array:
+            image = root.to_coordinates(product(root.to_items(C)))
             return image + alpha * C  # [APS10] eq. (8), with the kernel for X X'
 
-        def divide(V: DeviceArray) -> DeviceArray:
-            return self.known.divide(V, alpha)
-
-        apply, given = partial(applied, self.product), _Given(start=start, device=self.device)
-        rhs = self.rhs if self.device is None else self.device.array(self.rhs)
-        if self.rough is None or self.settings.precision == "double":
-            found = preconditioned_conjugate_gradients(apply, divide, rhs, self.settings, **given)
-        else:
-            rough = partial(applied, self.rough)
-            found = refined_conjugate_gradients(apply, rough, divide, rhs, self.settings, **given)
-        if not np.isfinite(dots(found.C, found.C, self.device)).all():
+        single = None if self.single is None else partial(applied, self.single)
+        found = solve_by_iterations(
+            partial(applied, self.product),
+            lambda V: self.known.divide(V, alpha),
+            like(self.rhs, self.known.H),
+            self.settings,
+            start=start,
+            single=single,
+        )
+        if not np.isfinite(dots(found.C, found.C)).all():
             raise NumericalError(
                 "The products with the kernel must be finite: they exceed the range of double "
                 "precision. Scale the features, or lower the degree of the kernel."

@@ -1,5 +1,6 @@
 """Numbers inside each query: scales, ranks, and what blanks are filled with."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final, get_args
@@ -194,7 +195,7 @@ class WithinQueryRanks(QueryTransformer):
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:  # noqa: ARG002
         ranks = ranks_within_queries(X, queries)
-        return ranks if self.output == "ranks" else np.hstack([X, ranks])
+        return ranks if self.output == "ranks" else np.concatenate([X, ranks], axis=1)
 
     def _names(self, names: list[str]) -> list[str]:
         ranks = [f"rank of {name}" for name in names]
@@ -262,8 +263,10 @@ class WithinQueryImputer(QueryTransformer):
         return np.where(low <= high, low, np.nan)
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
-        blank = np.isnan(X)
         filled = X.copy()
+        if len(self.indicated_) == 0 and math.isfinite(np.vdot(X, X)):
+            return filled  # nothing is blank
+        blank = np.isnan(X)
         if blank.any():
             fill_values = self._fill_values(X, queries) if found is None else found
             fill_values = np.where(np.isnan(fill_values), self.fallback_, fill_values)

@@ -115,7 +115,7 @@ def test_what_is_no_file_of_answers_is_refused(answers, tmp_path, store):
     (tmp_path / "items.csv").write_text("name\na\nb\n")
     output = run("ask", tmp_path / "items.csv", "--export", tmp_path / "a.csv", status=2)
     assert "must be an answers file of rankwise ask" in output
-    assert "--name and --features must name" in run("prefer", answers, "--name", "x", status=2)
+    assert "--item and --features must name" in run("prefer", answers, "--item", "x", status=2)
     for option in (("--tied", "x"), ("--codes", "left=b")):
         assert "--date must be about columns of a table" in run(
             "prefer", answers, *option, status=2

@@ -71,7 +71,7 @@ def test_a_grid_of_conjugate_gradients_is_judged_on_queries_held_out(fit, parts,
     [
         ([], ["--cluster", "tcp://x"], "Only one of --workers and --cluster"),
         ([], ["--validate", "validation.txt"], "--validate must not come with --workers"),
-        (["rls"], ["--kernel", "gaussian"], "--kernel gaussian must not come with --workers"),
+        (["rls"], ["--kernel", "gaussian"], "--kernel must not come with --workers"),
         (["rls"], ["--basis", "3"], "--basis must not come with --workers"),
         (["rls"], ["--pairs", "pairs.csv"], "--pairs must not come with --workers"),
         (["rls"], ["--pairs-val", "pairs.csv"], "--pairs-val must not come with --workers"),

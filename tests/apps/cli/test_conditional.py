@@ -89,8 +89,8 @@ def test_a_partial_table_and_comparisons(learn, tables):
 
 def test_a_grid_and_rankings_of_new_items(learn):
     report, _ = learn(
-        "scores.csv", "--alphas", "0.1,1,10", "--new", "both", "--rankings", "top.csv", "--n", "2",
-        "--new-items", "new.csv",
+        "scores.csv", "--alphas", "0.1,1,10", "--new", "both", "--rankings", "top.csv",
+        "--top", "2", "--new-items", "new.csv",
     )  # fmt: skip
     expected = ConditionalRankRLSCV([0.1, 1.0, 10.0], new="both", random_state=0)
     expected.fit(USERS, FILMS, Y)
@@ -123,7 +123,7 @@ def test_relations_need_one_table(run, tables):
         (["scores.csv", "--alpha", "1", "--alphas", "1,2"], "Only one of --alpha and --alphas"),
         (["scores.csv", "--relation", "symmetric"], "--items must not come with --relation sym"),
         (["scores.csv", "--new", "items"], "--new must come with --alphas"),
-        (["scores.csv", "--n", "3"], "must come with --rankings"),
+        (["scores.csv", "--top", "3"], "must come with --rankings"),
         (["users.csv"], "must have the column 'item'"),
         (["scores.csv", "--conditions", "twice.csv"], "each name in the column 'condition' once"),
         (["scores.csv", "--conditions", "bare.csv"], "expected columns of features in addition"),

@@ -91,7 +91,7 @@ def test_the_report_tells_the_gap_and_the_choice(succeed, tmp_path):
     ("arguments", "message"),
     [
         (["--C", "1", "--Cs", "3"], "Only one of --C and --Cs may be given"),
-        (["--C", "big"], "--C must be a number or scale: got 'big'"),
+        (["--C", "big"], "or 'scale': got 'big'"),
         (["--Cs", "a,b"], "--Cs must be a list such as 0.1,1,10"),
         (["--measure", "AP"], "--measure must come with --validate, or with several values"),
         (["--objective", "MAP"], "--objective must add up gains times discounts"),

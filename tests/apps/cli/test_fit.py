@@ -1,11 +1,14 @@
 """``rankwise fit FILE``: the recommended ranker."""
 
+import re
 import shutil
 
 import numpy as np
 import pytest
 
 from rankwise import AutoRanker, RankRLS, RankRLSCV, evaluate
+from rankwise.apps.cli.jobs import parameters
+from rankwise.automatic.families import FAMILIES
 from rankwise.io import read_scores, write_svmlight
 from rankwise.rankers.rls.rank_rls_cv import ALPHAS
 
@@ -62,6 +65,48 @@ def test_what_was_found_is_printed(succeed, tmp_path):
     assert "linear RankRLS with ranks " in printed
     assert "All families were tried." in printed
     assert f"Saved as {tmp_path / 'model'}." in printed
+
+
+def test_features_are_numbered_as_in_the_file(succeed, folder, tmp_path):
+    """LETOR counts from 1, and so does ``explain`` about the same file."""
+    X = np.column_stack([np.zeros(len(folder.train.y)), folder.train.y])
+    write_svmlight(tmp_path / "letor.txt", X, folder.train.y, folder.train.qid)
+    printed = succeed("fit", tmp_path / "letor.txt", "-o", tmp_path / "model")
+    assert "The best feature by itself, feature 2" in printed
+
+
+def test_all_families_were_tried_only_if_they_were(succeed, tmp_path):
+    printed = succeed("fit", "train.txt", "-o", tmp_path / "model", "--memory", "200K")
+    n_left = printed.count("not tried")
+    assert n_left > 0
+    assert f"All families were tried but {n_left}" in printed
+
+
+def test_time_and_memory_are_limited_by_options(succeed, tmp_path):
+    printed = succeed("fit", "train.txt", "-o", tmp_path / "model", "--time-budget", "1e-9")
+    assert "The time budget of 1e-09 s ended the search." in printed
+
+
+def test_a_terminal_hears_about_every_family(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(parameters, "is_watched", lambda: True)
+    lines = run("fit", "train.txt", "-o", tmp_path / "model").stderr.splitlines()
+    assert lines[0] == "best so far nan, at most 300 s left, trying linear RankRLS"
+    pattern = (
+        r"linear RankRLS: 0\.\d+ in \d+\.\d s; best so far 0\.\d+, at most \d+ s left, trying .*"
+    )
+    assert re.fullmatch(pattern, lines[1])
+    assert lines[-1].endswith("fitting the best to all data")
+    assert len(lines) == len(FAMILIES) + 1
+
+
+@pytest.mark.parametrize(("equal", "said"), [(True, False), (False, True)])
+def test_a_wider_grid_is_advised_only_if_the_end_is_better(succeed, folder, tmp_path, equal, said):
+    """One feature: all alphas give the same order, and none is better."""
+    X = folder.train.X[:, :1] if equal else folder.train.X
+    write_svmlight(tmp_path / "flat.txt", X, folder.train.y, folder.train.qid)
+    grid = "1,10,100" if equal else "1e-9,1e9"
+    printed = succeed("fit", "rls", tmp_path / "flat.txt", "-o", tmp_path / "m", "--alphas", grid)
+    assert ("a wider grid may have a better one" in printed) == said
 
 
 def test_a_table_is_fitted_and_options_may_stand_before_it(succeed, folder, tmp_path):

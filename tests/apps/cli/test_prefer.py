@@ -118,7 +118,7 @@ def test_ties_count_as_no_preference(succeed):
 def test_columns_may_stand_in_any_order(succeed):
     options = ("answers.csv", "--json", "--features", "shade,price")
     expected = succeed("prefer", "fruit.csv", *options)
-    assert succeed("prefer", "moved.csv", *options, "--name", "fruit") == expected
+    assert succeed("prefer", "moved.csv", *options, "--item", "fruit") == expected
 
 
 def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
@@ -144,7 +144,7 @@ def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
         ),
         (("twice.csv", "answers.csv"), "expected each name once, got 'fig' twice"),
         (("fruit.csv", "fruit.csv"), "must have columns winner and loser, or a, b and winner"),
-        (("fruit.csv", "answers.csv", "--name", "x"), "must have the column 'x' for --name"),
+        (("fruit.csv", "answers.csv", "--item", "x"), "must have the column 'x' for --item"),
         (
             ("fruit.csv", "answers.csv", "--features", "x"),
             "must have the column 'x' for --features",

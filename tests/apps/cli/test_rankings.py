@@ -7,7 +7,6 @@ import pytest
 
 import rankwise
 from rankwise.apps.cli.app import as_options
-from rankwise.apps.cli.fit_commands import FitLinear, FitSVM
 from rankwise.apps.cli.jobs.files import columns_chosen
 from rankwise.apps.cli.output import duration
 from rankwise.io import RankedItems, read_ranked, read_table, write_svmlight, write_table
@@ -180,11 +179,18 @@ def test_a_likely_column_of_queries_is_not_a_feature(refuse, tmp_path):
 
 def test_parameters_are_named_as_options():
     message = "`max_iter` and `C` must fit, `X` too: try drop='a b', features=... or Cs=[1]."
-    assert as_options(message, FitSVM) == (
+    flags = {name: f"--{name}" for name in ("C", "drop", "features", "Cs")}
+    flags |= {"max_iter": "--max-iter"}
+    assert as_options(message, {name.lower(): flag for name, flag in flags.items()}) == (
         "--max-iter and --C must fit, `X` too: try --drop 'a b', --features ... or Cs=[1]."
     )
-    assert as_options("`zero_based`", FitLinear) == "--zero-based"
-    assert as_options(message, None) == message
+    assert as_options(message, {}) == message
+
+
+def test_parameters_of_rankers_and_of_commands_are_named_as_options(refuse):
+    line = refuse("fit", "svm", "train.txt", "-o", "m", "--C", "-1")
+    assert line.startswith("error: --C must be")
+    assert "--y, --qid" in refuse("fit", "linear", "train.txt", "-o", "m", "--y", "stars")
 
 
 @pytest.mark.parametrize(
@@ -194,3 +200,11 @@ def test_parameters_are_named_as_options():
 )  # fmt: skip
 def test_times_read_as_people_say_them(seconds, text):
     assert duration(seconds) == text
+
+
+def test_items_are_not_ranked_across_queries_after_a_fit_with_queries(succeed, refuse, folder):
+    succeed("fit", "rls", "train.csv", "-o", "q.model", "--y", "rating", "--qid", "city")
+    write_table(folder / "no_city.csv", {"stars": [1], "price": [2], "age": [3]})
+    line = refuse("rank", "q.model", "no_city.csv")
+    assert "no_city.csv must name queries, as the data of q.model did" in line
+    succeed("predict", "q.model", "no_city.csv")

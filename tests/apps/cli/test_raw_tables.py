@@ -69,7 +69,7 @@ def test_a_raw_model_is_explained_reported_exported_and_served(run, folder, shop
     for extra in ("jinja2", "matplotlib", "onnxruntime", "starlette"):
         pytest.importorskip(extra)
     assert run(*shop).exit_code == 0
-    result = run("explain", "shop.model", "later.csv", "--item", 1)
+    result = run("explain", "shop.model", "later.csv", "--row", 1)
     assert result.exit_code == 0, result.output + result.stderr
     assert "BM25" in result.output
     result = run("report", "shop.model", "later.csv", "-o", "shop.html")

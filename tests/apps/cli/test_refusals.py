@@ -1,14 +1,10 @@
 """What a command refuses, and how it says so: one line on standard error, exit status 2."""
 
 import re
-from dataclasses import fields
 
 import pytest
 
-from rankwise import DORM, DORMCV, KPCRank, LinearRankRLS, RankRLS, RankSVM
-from rankwise.apps.cli.app import FAMILIES
-from rankwise.apps.cli.fit_commands import FitDORM, FitKPCRank, FitLinear, FitRLS, FitSVM
-from rankwise.apps.cli.options import CostName, KernelName, QueryWeightName, TiesName
+from rankwise import RankRLS
 
 TABLE = ["--y", "rating", "--qid", "city"]
 
@@ -129,56 +125,6 @@ def test_options_that_cannot_be_understood_are_refused(run, arguments, message):
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in result.stderr
-
-
-def test_choices_of_the_command_line_are_those_of_the_library():
-    from typing import get_args
-
-    from rankwise.features.kernels import as_kernel
-    from rankwise.graph import preference_graph as graph
-    from rankwise.graph.preference_graph import QueryWeight
-
-    assert get_args(CostName) == get_args(graph.Cost)
-    assert get_args(TiesName) == get_args(graph.Ties)
-    assert get_args(QueryWeightName) == get_args(get_args(QueryWeight)[0])
-    for name in get_args(KernelName):
-        assert type(as_kernel(name)).__name__.lower() == name
-
-
-@pytest.mark.parametrize(
-    ("command", "ranker"),
-    [
-        (FitRLS, RankRLS),
-        (FitLinear, LinearRankRLS),
-        (FitSVM, RankSVM),
-        (FitKPCRank, KPCRank),
-        (FitDORM, DORM),
-        (FitDORM, DORMCV),
-    ],
-)
-def test_defaults_of_the_command_line_are_those_of_the_library(command, ranker):
-    assert command in FAMILIES
-    library = ranker().get_params()
-    for field in fields(command):
-        same = field.name in library and field.name != "random_state"
-        if same and field.default is not None and field.name != "measure":
-            value = float(field.default) if field.name == "decay" else field.default
-            assert value == library[field.name], field.name
-
-
-@pytest.mark.parametrize(
-    ("command", "option", "value"),
-    [
-        (FitRLS, "alpha", RankRLS().alpha),
-        (FitLinear, "alpha", LinearRankRLS().alpha),
-        (FitSVM, "c", RankSVM().C),
-        (FitKPCRank, "n_components", KPCRank().n_components),
-        (FitDORM, "c", DORM().C),
-    ],
-)
-def test_defaults_that_the_help_tells_are_those_of_the_library(command, option, value):
-    (told,) = [f.type.__metadata__[0] for f in fields(command) if f.name == option]
-    assert told.show_default == str(value)
 
 
 def test_an_old_model_survives_a_refused_fit(refuse, folder):

@@ -30,7 +30,7 @@ def ratings(folder):
 
 
 def test_leave_pair_out_equals_python(succeed, patients):
-    options = ("--y", "ill", "--alpha", 2, "--confidence", 0.9)
+    options = ("--y", "ill", "--alpha", 2, "--level", 0.9)
     expected = rankwise.leave_pair_out_auc(X, Y, alpha=2.0, confidence=0.9)
     found = json.loads(succeed("leave-pair-out", patients, *options, "--json"))
     assert found == pytest.approx(expected.to_dict())
@@ -55,7 +55,7 @@ def test_permutation_test_equals_python(succeed, patients):
         (("leave-pair-out", "patients.csv", "--y", "ill", "--alpha", 0), "--alpha must be"),
         (("leave-pair-out", "patients.csv", "--y", "ill", "--gamma", 1), "linear has no gamma"),
         (("permutation-test", "train.txt", "--alphas", "x"), "--alphas must be a list"),
-        (("fit", "factorization", "ratings.csv", "-o", "m", "--n", 3), "--n must come with"),
+        (("fit", "factorization", "ratings.csv", "-o", "m", "--top", 3), "--top must come with"),
         (("fit", "factorization", "ratings.csv", "-o", "m", "--user", "usr"), "mean 'user'"),
         (("fit", "factorization", "twice.csv", "-o", "m"), "got several by a of x"),
     ],
@@ -67,7 +67,7 @@ def test_what_makes_no_sense_is_refused(refuse, folder, patients, ratings, argum
 
 def test_factorization_equals_python(succeed, ratings, tmp_path):
     top = tmp_path / "top.csv"
-    options = ("--n-components", 2, "--C", 5, "--recommend", top, "--n", 2)
+    options = ("--n-components", 2, "--C", 5, "--recommend", top, "--top", 2)
     printed = succeed("fit", "factorization", ratings, "-o", tmp_path / "m", *options)
     assert f"{np.count_nonzero(RATINGS)} ratings, 12 users, 7 items" in printed
     model = rankwise.RankingFactorization(2, C=5.0, random_state=0).fit(csr_array(RATINGS))

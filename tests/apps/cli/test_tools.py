@@ -52,13 +52,13 @@ def test_the_families_need_queries(run, folder):
 
 def test_an_explanation_names_the_features(run, folder, model):
     first, second = np.flatnonzero(folder.test.qid == folder.test.qid[0])[:2]
-    options = ("--item", first, "--above", second, "--qid", "city")
+    options = ("--row", first, "--above", second, "--qid", "city")
     result = run("explain", model, "test.csv", *options)
     assert result.exit_code == 0, result.output
     assert "stars" in result.output
 
 
-@pytest.mark.parametrize("option", ["--item", "--above"])
+@pytest.mark.parametrize("option", ["--row", "--above"])
 def test_a_row_that_is_not_there_is_named_by_its_option(run, folder, model, option):
     result = run("explain", model, "test.csv", option, 99_999, "--qid", "city")
     assert result.exit_code == 2

@@ -496,7 +496,7 @@ def test_too_few_passes_are_told():
         ({"objective": "KendallTau"}, "`objective` must add up gains times discounts"),
         ({"objective": "Precision"}, "Precision needs a cut-off"),
         ({"objective": lambda y: y}, "A cost function must return a finite number"),
-        ({"C": "large"}, "`C` must be a number above 0 or 'scale': got 'large'"),
+        ({"C": "large"}, "`C` must be a finite number above 0 or 'scale': got 'large'"),
         ({"C": 0.0}, "`C` must be a finite number above 0"),
         ({"decay": 0.0}, "`decay` must be an exponent above 0"),
         ({"decay": "sqrt"}, "`decay` must be an exponent above 0, 'log', 'loglog'"),

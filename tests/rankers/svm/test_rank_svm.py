@@ -270,7 +270,7 @@ def test_progress_is_shown_on_standard_error(capsys):
         ({"cost": "relative"}, "`cost` must be one of 'unit', 'magnitude': got 'relative'"),
         ({"tol": 0.0}, "`tol` must be a finite number above 0: got 0.0"),
         ({"max_iter": 0}, "`max_iter` must be a whole number above 0: got 0"),
-        ({"query_weight": "none"}, "`query_weight` must be one of"),
+        ({"query_weight": "none"}, "`query_weight` must be .*one of"),
     ],
 )
 def test_parameters_are_checked(options, message):
@@ -293,5 +293,5 @@ def test_data_are_checked():
         RankSVM(kernel="precomputed").fit(-np.eye(len(P.y)), P.y)
     with pytest.raises(InvalidInputError, match="`Cs` must hold at least one value"):
         RankSVM().fit_path(P.X, P.y, Cs=[])
-    with pytest.raises(InvalidInputError, match="`Cs` must be a finite number above 0: got -1.0"):
+    with pytest.raises(InvalidInputError, match="`Cs` must be .* finite numbers above 0: got -1.0"):
         RankSVM().fit_path(P.X, P.y, Cs=[1.0, -1.0])

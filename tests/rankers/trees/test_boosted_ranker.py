@@ -169,9 +169,9 @@ def test_a_callback_stops_and_ctrl_c_keeps_the_trees():
     [
         ({"loss": "x"}, "`loss` must be one of"),
         ({"loss": "squared_hinge", "cost": "relative"}, "must have cost='unit' or"),
-        ({"feature_share": 1.5}, "at most 1"),
-        ({"max_leaf_nodes": 1}, "at least 2"),
-        ({"max_bins": 1}, "`max_bins` must be at least 2"),
+        ({"feature_share": 1.5}, "up to 1"),
+        ({"max_leaf_nodes": 1}, "a whole number from 2 on"),
+        ({"max_bins": 1}, "`max_bins` must be a whole number from 2 on"),
         ({"alpha": 0.0}, "`alpha` must be"),
         ({"n_trees": 0}, "`n_trees` must be"),
         ({"cv": 1}, "at least 2"),

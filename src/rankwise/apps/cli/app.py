@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from importlib import import_module
-from typing import Annotated, Any, final, get_args, get_origin, get_type_hints
+from pathlib import Path
+from typing import Annotated, Any, final
 
 import typer
-from typer.core import TyperGroup
-from typer.models import OptionInfo
+from typer.core import TyperCommand, TyperGroup
 
 from rankwise import __version__
 from rankwise.apps.cli.commands import (
@@ -42,35 +41,40 @@ from rankwise.apps.cli.fit_commands import (
     FitRLS,
     FitSVM,
 )
+from rankwise.apps.cli.options import Command, option
+from rankwise.apps.cli.parameters import described_parameters, with_parameters
 from rankwise.apps.cli.stopping import STOPPED, interrupts_raised
 from rankwise.core.errors import RankwiseError
 
-COMMANDS: dict[type, str] = {
-    Predict: "predict",
-    RankCommand: "rank",
-    Evaluate: "evaluate",
-    LeavePairOut: "leave-pair-out",
-    PermutationCommand: "permutation-test",
-    Prefer: "prefer",
-    LeaderboardCommand: "leaderboard",
-    Ask: "ask",
-    ExplainCommand: "explain",
-    ReportCommand: "report",
-    ExportCommand: "export",
-    ServeCommand: "serve",
-    Demo: "demo",
+COMMANDS: dict[str, dict[str, type[Command]]] = {
+    "Use a model": {
+        "predict": Predict,
+        "rank": RankCommand,
+        "explain": ExplainCommand,
+        "export": ExportCommand,
+        "serve": ServeCommand,
+    },
+    "Judge": {
+        "evaluate": Evaluate,
+        "report": ReportCommand,
+        "leave-pair-out": LeavePairOut,
+        "permutation-test": PermutationCommand,
+    },
+    "Compare": {"leaderboard": LeaderboardCommand, "ask": Ask, "prefer": Prefer},
+    "First steps": {"demo": Demo},
 }
-FAMILIES: dict[type, str] = {
-    FitAuto: "auto",
-    FitRLS: "rls",
-    FitLinear: "linear",
-    FitSVM: "svm",
-    FitKPCRank: "kpcrank",
-    FitDORM: "dorm",
-    FitFactorization: "factorization",
-    FitConditional: "conditional",
+"""The commands but fit, in the groups that the help shows."""
+
+FAMILIES: dict[str, type[Command]] = {
+    "auto": FitAuto,
+    "rls": FitRLS,
+    "linear": FitLinear,
+    "svm": FitSVM,
+    "kpcrank": FitKPCRank,
+    "dorm": FitDORM,
+    "factorization": FitFactorization,
+    "conditional": FitConditional,
 }
-GROUPS = ("fit",)
 RECOMMENDED = "recommended"
 """The command that a group runs when its first argument names none."""
 
@@ -78,27 +82,57 @@ REFUSED = 2  # as for options that cannot be understood
 CLOSED_PIPE = 141  # 128 + SIGPIPE, as shells have it
 
 
+def _bare(parameters: list[Any]) -> list[Any]:
+    """Show no type after switches, ``--help`` among them."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+    return parameters
+
+
+@final
+class SingleCommand(TyperCommand):
+    """A command whose switches are shown without a type."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the arguments and options."""
+        return _bare(super().get_params(ctx))
+
+    def invoke(self, ctx: Any) -> None:
+        """Run what was typed; this is where the heavy imports happen."""
+        flags = {
+            str(parameter.name).lower(): flag
+            for parameter in self.params
+            for flag in parameter.opts[:1]
+            if flag.startswith("--")
+        }
+        with failures_reported(flags):
+            command: Command = super().invoke(ctx)
+            with interrupts_raised():
+                command.run()
+
+
 @final
 class CommandGroup(TyperGroup):
     """A group of commands that shows its help without arguments, and may have a default."""
 
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options of the group itself."""
+        return _bare(super().get_params(ctx))
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Parse arguments that begin with neither a command nor ``--help`` as the default command.
-
-        Two words in a row are a command and its file, whether or not there is such a command.
-        """
+        """Parse arguments that begin with neither a command nor a call for help as the default."""
         args = args or ["--help"]
         default = self.commands.get(RECOMMENDED)
-        two_words = len(args) > 1 and not any(word.startswith("-") for word in args[:2])
-        if default is None or two_words or args[0] in (*self.commands, "--help"):
+        if default is None or args[0] in (*self.commands, "--help", "-h") or _is_command(args):
             return super().make_context(info_name, args, parent, **extra)
         return default.make_context(info_name, args, parent, **extra)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is typer's
         """List groups first: ``fit`` before what follows it."""
-        return sorted(self.commands, key=lambda name: name not in GROUPS)
+        return sorted(self.commands, key=lambda name: name != "fit")
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Show the options of the recommended command with the other commands."""
@@ -108,12 +142,19 @@ class CommandGroup(TyperGroup):
         super(CommandGroup, shown).format_help(ctx, formatter)
 
 
+def _is_command(args: list[str]) -> bool:
+    """Return whether arguments begin with a command, known or not: a bare word, then a file."""
+    word, *others = args
+    two_words = bool(others) and not word.startswith("-") and not others[0].startswith("-")
+    return two_words and word.isalnum() and not Path(word).exists()
+
+
 @contextmanager
-def failures_reported(command: type | None = None) -> Iterator[None]:
+def failures_reported(flags: dict[str, str]) -> Iterator[None]:
     """Print errors that the user can act on as one line; let bugs raise with their traceback.
 
     A closed pipe is left to typer, which ends quietly. Names of parameters are replaced by the
-    command's options of the same meaning.
+    options of the same meaning.
     """
     with warnings.catch_warnings():
         warnings.showwarning = _show_warning
@@ -124,41 +165,27 @@ def failures_reported(command: type | None = None) -> Iterator[None]:
         except BrokenPipeError:
             raise
         except RankwiseError as error:
-            _leave(f"error: {as_options(str(error), command)}", REFUSED)
+            _leave(f"error: {as_options(str(error), flags)}", REFUSED)
         except OSError as error:
-            _leave(f"error: {_sentence(error)}", REFUSED)
+            known = error.filename is not None and error.strerror is not None
+            _leave(f"error: {f'{error.filename}: {error.strerror}' if known else error}", REFUSED)
         except MemoryError as error:
             _leave(f"error: not enough memory: {error}", REFUSED)
 
 
-def as_options(message: str, command: type | None) -> str:
-    """Replace names of parameters in a message by the options of the command, if it has them."""
-    if command is None:
-        return message
-    options = _options_of(command)
+def as_options(message: str, flags: dict[str, str]) -> str:
+    """Replace names of parameters in a message by the flags of their options, if there are any."""
 
-    def option(found: re.Match[str]) -> str:
-        return options.get(found[1].lower(), found[0])
+    def flag_alone(found: re.Match[str]) -> str:
+        return flags.get(found[1].lower(), found[0])
 
-    def option_with_value(found: re.Match[str]) -> str:
-        name = options.get(found[1].lower())
-        return found[0] if name is None else f"{name} {found[2]}"
+    def flag_and_value(found: re.Match[str]) -> str:
+        flag = flags.get(found[1].lower())
+        return found[0] if flag is None else f"{flag} {found[2]}"
 
     message = re.sub(r"\bComparisonColumns\((.*?)\)", r"\1", message)
-    message = re.sub(r"`(\w+)`", option, message)
-    return re.sub(r"\b(\w+)=('[^']*'|\.\.\.|\[\.\.\.\])", option_with_value, message)
-
-
-def _options_of(command: type) -> dict[str, str]:
-    """Return the options of a command, by the names of its fields."""
-    found = {}
-    for name, hint in get_type_hints(command, include_extras=True).items():
-        for about in get_args(hint)[1:] if get_origin(hint) is Annotated else ():
-            if isinstance(about, OptionInfo):
-                written = [about.default, *(about.param_decls or ())]  # typer's order
-                named = [str(one) for one in written if str(one).startswith("--")]
-                found[name] = (named or [f"--{name.replace('_', '-')}"])[0].partition("/")[0]
-    return found
+    message = re.sub(r"`(\w+)`", flag_alone, message)
+    return re.sub(r"\b(\w+)=('[^']*'|\.\.\.|\[\.\.\.\])", flag_and_value, message)
 
 
 def _leave(line: str, status: int) -> None:
@@ -166,38 +193,33 @@ def _leave(line: str, status: int) -> None:
     raise typer.Exit(status)
 
 
-def _sentence(error: OSError) -> str:
-    if error.filename is None or error.strerror is None:
-        return str(error)
-    return f"{error.filename}: {error.strerror}"
-
-
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
-def perform(command: Any, **_: Any) -> None:
-    """Load the job of a command and run it; this is where the heavy imports happen."""
-    with failures_reported(type(command)):
-        home, _, job = command.job.rpartition(".")
-        run = getattr(import_module(f"rankwise.apps.cli.jobs.{home}"), job)
-        with interrupts_raised():
-            run(command)
-
-
+HELP = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
-    cls=CommandGroup,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-    result_callback=perform,
+    cls=CommandGroup, add_completion=True, pretty_exceptions_enable=False, context_settings=HELP
 )
-fit = typer.Typer(cls=CommandGroup, help="Train a ranker on a data file and save it.")
-app.add_typer(fit, name="fit")
-fit.command(RECOMMENDED, hidden=True)(Fit)
-for _command, _name in FAMILIES.items():
-    fit.command(_name, rich_help_panel="Families, each with its own options")(_command)
-for _command, _name in COMMANDS.items():
-    app.command(_name)(_command)
+fit = typer.Typer(cls=CommandGroup, help="Train a ranker on data files and save it.")
+app.add_typer(fit, name="fit", rich_help_panel="Learn")
+
+
+def _add_commands() -> None:
+    """Add the commands with the options that they declare, and those of their rankers."""
+    described = described_parameters()
+    fit.command(RECOMMENDED, hidden=True, cls=SingleCommand)(with_parameters(Fit, described["fit"]))
+    for name, family in FAMILIES.items():
+        panel = "Families, each with its own options"
+        made = with_parameters(family, described[name])
+        fit.command(name, cls=SingleCommand, rich_help_panel=panel)(made)
+    for panel, commands in COMMANDS.items():
+        for name, command in commands.items():
+            made = with_parameters(command, described[name]) if name in described else command
+            app.command(name, cls=SingleCommand, rich_help_panel=panel)(made)
+
+
+_add_commands()
 
 
 def _print_version(wanted: bool) -> None:
@@ -210,9 +232,7 @@ def _print_version(wanted: bool) -> None:
 def rankwise(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
+        option("Print the version.", None, "--version", callback=_print_version, is_eager=True),
     ] = False,
 ) -> None:
     """Learn to rank from scores, from queries of scored items, and from comparisons."""

@@ -1,70 +1,87 @@
-"""The commands after fit: every ranker with its options. Nothing heavy is imported here."""
+"""The commands after fit: what is read and written by hand, parameters from the rankers' own.
+
+The options of rankers come from ``parameters.json``. Nothing heavy is imported before a fit runs.
+"""
 
 from abc import ABC
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, final
-
-import typer
+from typing import Annotated, Any, TypeAlias, final
 
 from rankwise.apps.cli.options import (
     CHOICE,
-    GRID,
-    ITERATION,
+    FORMATS,
     PREFERENCES,
-    TABLES,
-    AlphaOption,
-    AlphasOption,
-    BasisOption,
-    ClusterOption,
-    CodesOption,
-    Coef0Option,
-    CostOption,
-    DegreeOption,
-    GammaOption,
-    GapOption,
+    Codes,
+    Command,
     ItemsCommand,
     Json,
-    KernelOption,
-    MaxIterOption,
-    MeasureOption,
-    ModelOption,
-    PairsOption,
-    QueryWeightOption,
-    RandomStateOption,
-    TiesOption,
-    TrainArgument,
-    ValidateOption,
-    WorkersOption,
+    Measure,
+    NewModel,
+    argument,
+    column,
+    option,
 )
+
+CLUSTER = "Cluster"
+STREAM = "Larger than memory"
+
+PairsTable: TypeAlias = Annotated[
+    Path | None,
+    option(
+        "Learn from comparisons, not scores: columns winner and loser with names of items, or row "
+        "numbers of TRAIN from 0; optionally margin, weight and count.",
+        "TABLE",
+        panel=PREFERENCES,
+    ),
+]
+NewTable: TypeAlias = Annotated[
+    Path | None, option("Write the best items of each to a table.", "TABLE")
+]
+Number: TypeAlias = Annotated[
+    int | None, option("How many of the best to write.", "NUMBER", "--top", min=1)
+]
+Table: TypeAlias = Annotated[Path, argument("A table (CSV, TSV, Parquet, Excel).", "TABLE")]
+ItemNames: TypeAlias = Annotated[str, column("Column of the items.")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class FitCommand(ItemsCommand, ABC):
-    """The files that every fit reads and writes."""
+    """The files that every fit reads and writes, and the texts given for parameters by name."""
 
-    train: TrainArgument
-    output: ModelOption
+    train: Annotated[Path, argument(f"The training data: {FORMATS}", "TRAIN")]
+    output: NewModel
     json: Json = False
-    validate: ValidateOption = None
-    measure: MeasureOption = None
+    validate: Annotated[
+        Path | None,
+        option("Validation data, on which parameters are chosen.", "DATA", panel=CHOICE),
+    ] = None
+    measure: Measure = None
+    parameters: dict[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterCommand(FitCommand, ABC):
     """A fit that can also run on the workers of a Dask cluster."""
 
-    local_job: ClassVar[str]
-    """The job of this command without a cluster."""
-
-    workers: WorkersOption = None
-    cluster: ClusterOption = None
-
-    @property
-    def job(self) -> str:
-        """The job; on a cluster, the one of the same name in the module for clusters."""
-        name = self.local_job.rpartition(".")[2]
-        return f"fits.cluster.{name}" if self.is_on_cluster else self.local_job
+    workers: Annotated[
+        int | None,
+        option(
+            "Start this many processes on this machine, which read the files that match a pattern "
+            '("part-*.parquet") themselves; linear rankers only.',
+            "NUMBER",
+            panel=CLUSTER,
+            min=1,
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        option(
+            "Use the Dask cluster of this scheduler, such as tcp://host:8786, in the same way.",
+            "ADDRESS",
+            panel=CLUSTER,
+        ),
+    ] = None
 
     @property
     def is_on_cluster(self) -> bool:
@@ -73,13 +90,11 @@ class ClusterCommand(FitCommand, ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class KernelCommand(FitCommand, ABC):
-    """A fit with a kernel."""
+class PairsCommand(FitCommand, ABC):
+    """A fit that learns from comparisons too."""
 
-    kernel: KernelOption = "linear"
-    gamma: GammaOption = None
-    degree: DegreeOption = None
-    coef0: Coef0Option = None
+    pairs: PairsTable = None
+    codes: Codes = None
 
 
 @final
@@ -95,7 +110,15 @@ class Fit(ClusterCommand):
     For example: rankwise fit train.txt -o model
     """
 
-    local_job: ClassVar = "fits.automatic.fit"
+    def run(self) -> None:
+        if self.is_on_cluster:
+            from rankwise.apps.cli.jobs.fits.cluster import fit as fit_there
+
+            fit_there(self)
+        else:
+            from rankwise.apps.cli.jobs.fits.automatic import fit
+
+            fit(self)
 
 
 @final
@@ -109,18 +132,15 @@ class FitAuto(FitCommand):
     For example: rankwise fit auto train.csv -o model --time-budget 60
     """
 
-    job: ClassVar = "fits.automatic.fit_auto"
-    time_budget: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds after which no new ranker is tried; the final fits take extra time."
-        ),
-    ] = None
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.fits.automatic import fit_auto
+
+        fit_auto(self)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitRLS(KernelCommand, ClusterCommand):
+class FitRLS(PairsCommand, ClusterCommand):
     """Train RankRLS: least squares on differences of scores, in closed form.
 
     A grid of --alphas is judged by exact hold-outs of queries, pairs of items
@@ -129,29 +149,29 @@ class FitRLS(KernelCommand, ClusterCommand):
     For example: rankwise fit rls train.txt -o model --kernel gaussian --alphas 1e-3:1e3:7
     """
 
-    local_job: ClassVar = "fits.pairwise.fit_rls"
-    alpha: AlphaOption = None
-    alphas: AlphasOption = None
-    basis: BasisOption = None
-    pairs: PairsOption = None
-    codes: CodesOption = None
     pairs_val: Annotated[
         Path | None,
-        typer.Option(
-            metavar="TABLE",
-            help="Comparisons of items of TRAIN that choose among --alphas, with --pairs.",
-            rich_help_panel=PREFERENCES,
+        option(
+            "Comparisons of items of TRAIN that choose among --alphas, with --pairs.",
+            "TABLE",
+            panel=PREFERENCES,
         ),
     ] = None
-    cost: CostOption = "magnitude"
-    ties: TiesOption = "drop"
-    query_weight: QueryWeightOption = "items"
-    random_state: RandomStateOption = 0
+
+    def run(self) -> None:
+        if self.is_on_cluster:
+            from rankwise.apps.cli.jobs.fits.cluster import fit_rls as fit_there
+
+            fit_there(self)
+        else:
+            from rankwise.apps.cli.jobs.fits.pairwise import fit_rls
+
+            fit_rls(self)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitLinear(ClusterCommand):
+class FitLinear(PairsCommand, ClusterCommand):
     """Train LinearRankRLS: conjugate gradients on large or sparse data, even beyond memory.
 
     A grid of --alphas is learned in one run and judged on the data of
@@ -160,86 +180,46 @@ class FitLinear(ClusterCommand):
     For example: rankwise fit linear huge.txt.gz -o model --stream --memory 1G
     """
 
-    local_job: ClassVar = "fits.pairwise.fit_linear"
-    alpha: AlphaOption = None
-    alphas: AlphasOption = None
-    early_stopping: Annotated[
-        bool,
-        typer.Option(
-            "--early-stopping",
-            help="Stop when the validation value no longer improves, and keep the best iterate; "
-            "--alpha may be 0.",
-            rich_help_panel=CHOICE,
-        ),
-    ] = False
-    n_iter_no_change: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Iterations without improvement after which --early-stopping stops.",
-            show_default="10",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None
-    pairs: PairsOption = None
-    codes: CodesOption = None
-    cost: CostOption = "magnitude"
-    ties: TiesOption = "drop"
-    query_weight: QueryWeightOption = "items"
-    max_iter: MaxIterOption = 1000
-    tol: Annotated[
-        float,
-        typer.Option(
-            help="Residual, relative to the right-hand side, at which to stop.",
-            rich_help_panel=ITERATION,
-        ),
-    ] = 1e-9
-    dtype: Annotated[
-        Literal["float32", "float64"] | None,
-        typer.Option(
-            help="How to store the rows: float32 takes half the memory; sums stay in float64.",
-            rich_help_panel=ITERATION,
-        ),
-    ] = None
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Checkpoint, written every minute; the same command continues from it.",
-            rich_help_panel=ITERATION,
-        ),
-    ] = None
     stream: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Read TRAIN (svmlight, Parquet) in parts that fit in --memory.",
+            None,
             "--stream",
-            help="Read TRAIN (svmlight, Parquet) in parts that fit in --memory.",
-            rich_help_panel="Larger than memory",
+            panel=STREAM,
         ),
     ] = False
     memory: Annotated[
         str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Memory for the rows of --stream, such as 512M or 2G.",
-            show_default="256M",
-            rich_help_panel="Larger than memory",
+        option(
+            "Memory for the rows of --stream, such as 512M or 2G; by default 256M.",
+            "SIZE",
+            panel=STREAM,
         ),
     ] = None
     cache_dir: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER",
-            help="Folder for the binary copy that --stream iterates over; should be on a disk.",
-            rich_help_panel="Larger than memory",
+        option(
+            "Folder for the binary copy that --stream iterates over; should be on a disk.",
+            "FOLDER",
+            panel=STREAM,
         ),
     ] = None
-    random_state: RandomStateOption = 0
+
+    def run(self) -> None:
+        if self.is_on_cluster:
+            from rankwise.apps.cli.jobs.fits.cluster import fit_linear as fit_there
+
+            fit_there(self)
+        else:
+            from rankwise.apps.cli.jobs.fits.pairwise import fit_linear
+
+            fit_linear(self)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitSVM(KernelCommand):
+class FitSVM(PairsCommand):
     """Train RankSVM: the hinge loss over all pairs, to a certified gap.
 
     A grid of --Cs is judged on the data of --validate.
@@ -247,47 +227,15 @@ class FitSVM(KernelCommand):
     For example: rankwise fit svm train.txt -o model --Cs 0.01,0.1,1 --validate vali.txt
     """
 
-    job: ClassVar = "fits.pairwise.fit_svm"
-    c: Annotated[
-        float | None,
-        typer.Option(
-            "--C",
-            help="Factor of the loss; small values regularise more.",
-            show_default="1.0",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None
-    cs: Annotated[
-        str | None,
-        typer.Option(
-            "--Cs",
-            metavar="GRID",
-            help=f"Values of C to choose from on the data of --validate: {GRID}.",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None
-    loss: Annotated[
-        Literal["squared_hinge", "hinge"], typer.Option(help="Loss of a violated pair.")
-    ] = "squared_hinge"
-    basis: BasisOption = None
-    pairs: PairsOption = None
-    codes: CodesOption = None
-    cost: Annotated[
-        Literal["unit", "magnitude"],
-        typer.Option(
-            help="The margin of a pair: 1, or its difference of scores.",
-            rich_help_panel=PREFERENCES,
-        ),
-    ] = "unit"
-    query_weight: QueryWeightOption = "pairs"
-    max_iter: MaxIterOption = 1000
-    tol: GapOption = 1e-4
-    random_state: RandomStateOption = 0
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.fits.pairwise import fit_svm
+
+        fit_svm(self)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitKPCRank(KernelCommand):
+class FitKPCRank(PairsCommand):
     """Train KPCRank: least squares on the leading kernel principal components.
 
     With --max-components their number is chosen by leaving out each query, or
@@ -296,36 +244,15 @@ class FitKPCRank(KernelCommand):
     For example: rankwise fit kpcrank train.txt -o model --max-components 100
     """
 
-    job: ClassVar = "fits.pairwise.fit_kpcrank"
-    kernel: KernelOption = "gaussian"
-    n_components: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Number of components.",
-            show_default="10",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None
-    max_components: Annotated[
-        int | None,
-        typer.Option(
-            metavar="NUMBER",
-            help="Choose the number of components, from 1 to this number.",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None
-    alpha: Annotated[float, typer.Option(help="Regularisation strength, 0 or more.")] = 0.0
-    pairs: PairsOption = None
-    codes: CodesOption = None
-    cost: CostOption = "magnitude"
-    ties: TiesOption = "drop"
-    query_weight: QueryWeightOption = "items"
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.fits.pairwise import fit_kpcrank
+
+        fit_kpcrank(self)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitDORM(KernelCommand):
+class FitDORM(FitCommand):
     """Train DORM: a bound on NDCG, precision or another measure, minimised to a certified gap.
 
     A grid of --Cs is judged by five folds of queries, or on the data of
@@ -334,46 +261,15 @@ class FitDORM(KernelCommand):
     For example: rankwise fit dorm train.txt -o model --objective NDCG --Cs 8 --measure "NDCG @ 10"
     """
 
-    job: ClassVar = "fits.listwise.fit_dorm"
-    objective: Annotated[
-        str,
-        typer.Option(metavar="MEASURE", help='What to train for, such as "Precision @ 5" or mWTA.'),
-    ] = "NDCG"
-    c: Annotated[
-        str | None,
-        typer.Option(
-            "--C",
-            metavar="NUMBER",
-            help="Factor of the loss; by default fitted to the scale of the data.",
-            show_default="scale",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None
-    cs: Annotated[
-        str | None,
-        typer.Option(
-            "--Cs",
-            metavar="GRID",
-            help=f"Values of C to choose from: {GRID}, or how many of them.",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None
-    decay: Annotated[
-        str,
-        typer.Option(
-            metavar="EXPONENT",
-            help="How the weight of positions falls: an exponent, log or loglog.",
-        ),
-    ] = "0.5"
-    basis: BasisOption = None
-    max_iter: MaxIterOption = 1000
-    tol: GapOption = 1e-3
-    random_state: RandomStateOption = 0
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.fits.listwise import fit_dorm
+
+        fit_dorm(self)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitFactorization:
+class FitFactorization(Command):
     """Train RankingFactorization: recommend items to users, from their ratings.
 
     The table has a row per rating: a user, an item and a number, higher is better.
@@ -381,131 +277,54 @@ class FitFactorization:
     For example: rankwise fit factorization ratings.csv -o model --recommend top.csv
     """
 
-    job: ClassVar = "fits.listwise.fit_factorization"
-    ratings: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RATINGS", help="A table (CSV, TSV, Parquet, Excel).", show_default=False
-        ),
-    ]
-    output: ModelOption
-    user: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of the users.", rich_help_panel=TABLES)
-    ] = "user"
-    item: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of the items.", rich_help_panel=TABLES)
-    ] = "item"
-    rating: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of the ratings.", rich_help_panel=TABLES)
-    ] = "rating"
-    n_components: Annotated[
-        int, typer.Option(min=1, metavar="NUMBER", help="Factors of each user and item.")
-    ] = 10
-    objective: Annotated[
-        str, typer.Option(metavar="MEASURE", help='What to train for, such as "NDCG @ 10".')
-    ] = "NDCG @ 10"
-    c: Annotated[
-        float | None,
-        typer.Option(
-            "--C",
-            help="Factor of the loss; by default fitted to the scale of the data.",
-            show_default="scale",
-        ),
-    ] = None
-    recommend: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="TABLE", help="Write the best items that each user has not rated to a table."
-        ),
-    ] = None
-    n: Annotated[
-        int | None,
-        typer.Option(
-            "--n", min=1, metavar="NUMBER", help="How many to --recommend.", show_default="10"
-        ),
-    ] = None
-    max_iter: MaxIterOption = 50
-    random_state: RandomStateOption = 0
+    ratings: Table
+    output: NewModel
+    user: Annotated[str, column("Column of the users.")] = "user"
+    item: ItemNames = "item"
+    rating: Annotated[str, column("Column of the ratings.")] = "rating"
+    recommend: NewTable = None
+    top: Number = None
     json: Json = False
+    parameters: dict[str, Any]
+
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.fits.listwise import fit_factorization
+
+        fit_factorization(self)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitConditional:
+class FitConditional(Command):
     """Train ConditionalRankRLS: rank items for each condition, including new ones of both.
 
-    SCORES has a row per known pair (a condition, an item and a number) or per
+    The table has a row per known pair (a condition, an item and a number) or per
     comparison (a condition, a winner and a loser). --conditions and --items hold
     the features.
 
     For example: rankwise fit conditional scores.csv --conditions drugs.csv --items targets.csv -o m
     """
 
-    job: ClassVar = "fits.conditional.fit_conditional"
-    scores: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SCORES", help="A table (CSV, TSV, Parquet, Excel).", show_default=False
-        ),
-    ]
-    output: ModelOption
-    conditions: Annotated[
-        Path, typer.Option(metavar="TABLE", help="Names and features of the conditions.")
-    ]
-    items: Annotated[
-        Path | None, typer.Option(metavar="TABLE", help="Names and features of the items.")
-    ] = None
-    condition: Annotated[
-        str,
-        typer.Option(metavar="COLUMN", help="Column of the conditions.", rich_help_panel=TABLES),
-    ] = "condition"
-    item: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of the items.", rich_help_panel=TABLES)
-    ] = "item"
-    score: Annotated[
-        str, typer.Option(metavar="COLUMN", help="Column of the scores.", rich_help_panel=TABLES)
-    ] = "score"
-    alpha: AlphaOption = None
-    alphas: AlphasOption = None
-    new: Annotated[
-        Literal["conditions", "items", "both"] | None,
-        typer.Option(
-            help="What is new at prediction time, and is left out to choose among --alphas.",
-            show_default="conditions",
-            rich_help_panel=CHOICE,
-        ),
-    ] = None
-    measure: MeasureOption = None
-    relation: Annotated[
-        Literal["any", "symmetric", "antisymmetric"],
-        typer.Option(help="Effect of exchanging the objects of a pair, if both are of one kind."),
-    ] = "any"
-    condition_kernel: KernelOption = "linear"
-    item_kernel: KernelOption = "linear"
-    cost: CostOption = "magnitude"
-    ties: TiesOption = "keep"
-    query_weight: QueryWeightOption = "items"
-    rankings: Annotated[
-        Path | None,
-        typer.Option(metavar="TABLE", help="Write the best items of each condition to a table."),
-    ] = None
-    n: Annotated[
-        int | None,
-        typer.Option(
-            "--n", min=1, metavar="NUMBER", help="How many in --rankings.", show_default="10"
-        ),
-    ] = None
+    scores: Table
+    output: NewModel
+    conditions: Annotated[Path, option("Names and features of the conditions.", "TABLE")]
+    items: Annotated[Path | None, option("Names and features of the items.", "TABLE")] = None
+    condition: Annotated[str, column("Column of the conditions.")] = "condition"
+    item: ItemNames = "item"
+    score: Annotated[str, column("Column of the scores.")] = "score"
+    measure: Measure = None
+    rankings: NewTable = None
+    top: Number = None
     new_conditions: Annotated[
-        Path | None,
-        typer.Option(metavar="TABLE", help="Rank for these conditions in --rankings instead."),
+        Path | None, option("Rank for these conditions in --rankings instead.", "TABLE")
     ] = None
     new_items: Annotated[
-        Path | None,
-        typer.Option(metavar="TABLE", help="Rank these items in --rankings instead."),
+        Path | None, option("Rank these items in --rankings instead.", "TABLE")
     ] = None
-    device: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="Compute on a device of PyTorch, such as cuda."),
-    ] = None
-    random_state: RandomStateOption = 0
     json: Json = False
+    parameters: dict[str, Any]
+
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.fits.conditional import fit_conditional
+
+        fit_conditional(self)

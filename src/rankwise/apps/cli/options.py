@@ -1,227 +1,95 @@
-"""Arguments and options that several commands share."""
+"""Arguments and options that several commands share, and the columns that they name."""
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import typer
 
-KernelName: TypeAlias = Literal["linear", "gaussian", "laplacian", "polynomial"]
-CostName: TypeAlias = Literal["magnitude", "unit", "relative"]
-TiesName: TypeAlias = Literal["drop", "keep"]
-QueryWeightName: TypeAlias = Literal["items", "pairs", "equal"]
-
 TABLES = "Tables (CSV, TSV, Parquet, Excel)"
 CHOICE = "Choice"
-KERNEL = "Kernel"
 PREFERENCES = "Preferences"
-ITERATION = "Iteration"
-DIVERSE = "Diverse rankings"
-CLUSTER = "Cluster"
 FORMATS = "svmlight/LETOR, CSV, TSV, Parquet or Excel; may be compressed."
-GRID = "0.1,1,10 or first:last:number, evenly spaced in logarithms"
+
+
+def option(
+    text: str, metavar: str | None = None, *names: str, panel: str | None = None, **more: Any
+) -> Any:
+    """Describe an option: what it does, what stands for its value, its names, its panel."""
+    return typer.Option(*names, help=text, metavar=metavar, rich_help_panel=panel, **more)
+
+
+def argument(text: str, metavar: str) -> Any:
+    """Describe an argument: what it is, and what stands for it."""
+    return typer.Argument(metavar=metavar, help=text, show_default=False)
+
+
+def column(text: str, *names: str) -> Any:
+    """Describe an option that names a column of a table."""
+    return option(text, "COLUMN", *names, panel=TABLES)
+
 
 # Files
 
-ModelArgument = Annotated[
-    Path, typer.Argument(metavar="MODEL", help="A model saved by rankwise fit.", show_default=False)
+Model: TypeAlias = Annotated[Path, argument("A model saved by rankwise fit.", "MODEL")]
+Data: TypeAlias = Annotated[Path, argument(f"The items: {FORMATS}", "DATA")]
+NewModel: TypeAlias = Annotated[Path, option("The file for the model.", "MODEL", "--output", "-o")]
+NewFile: TypeAlias = Annotated[Path, option("The file to write.", "FILE", "--output", "-o")]
+Json: TypeAlias = Annotated[bool, option("Print JSON.", None, "--json")]
+Top: TypeAlias = Annotated[
+    int | None, option("Keep only this many of the best.", "NUMBER", "--top", min=1)
 ]
-DataArgument = Annotated[
-    Path, typer.Argument(metavar="DATA", help=f"The items: {FORMATS}", show_default=False)
-]
-TrainArgument = Annotated[
-    Path,
-    typer.Argument(metavar="TRAIN", help=f"The training data: {FORMATS}", show_default=False),
-]
-ModelOption = Annotated[
-    Path, typer.Option("--output", "-o", metavar="MODEL", help="The file for the model.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ZeroBasedOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--zero-based/--one-based",
-        help="How svmlight files number features; zero-based if a 0 occurs.",
-        show_default=False,
+Codes: TypeAlias = Annotated[
+    str | None,
+    option(
+        "What the cells of a column that says who won mean, such as 0=a,1=b,2=tie; skip leaves "
+        "rows out.",
+        "CODES",
+        panel=PREFERENCES,
     ),
 ]
-YColumn = Annotated[
+Measure: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--y",
-        metavar="COLUMN",
-        help="Column of the scores, if not y, label, score, relevance, grade or rating.",
-        rich_help_panel=TABLES,
+    option(
+        'Measure to choose by, such as "NDCG @ 10".', "MEASURE", "--measure", "-m", panel=CHOICE
     ),
 ]
-QidColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--qid",
-        metavar="COLUMN",
-        help="Column of the queries, if not qid, query_id, query, search_id or session_id.",
-        rich_help_panel=TABLES,
-    ),
+Measures: TypeAlias = Annotated[
+    list[str] | None,
+    option('A measure, such as "NDCG @ 10"; may be repeated.', "MEASURE", "--measure", "-m"),
 ]
-FeatureColumns = Annotated[
+Person: TypeAlias = Annotated[
+    str | None, option("With --tastes: the judge whose order is printed.", "NAME")
+]
+Tastes: TypeAlias = Annotated[
+    bool, option("Learn an order for every judge, around a common one.", None, "--tastes")
+]
+HalfLife: TypeAlias = Annotated[
+    float | None, option("Days after which the weight of an answer is halved; needs dates.")
+]
+
+# Columns
+
+YColumn: TypeAlias = Annotated[
     str | None,
-    typer.Option(
+    column("Column of the scores, if not y, label, score, relevance, grade or rating.", "--y"),
+]
+QidColumn: TypeAlias = Annotated[
+    str | None,
+    column("Column of the queries, if not qid, query_id, query, search_id or session_id.", "--qid"),
+]
+ItemColumn: TypeAlias = Annotated[
+    str | None,
+    column("Column of the names of items, if not item, id, doc_id, product_id or name.", "--item"),
+]
+FeatureColumns: TypeAlias = Annotated[
+    str | None,
+    option(
+        "Columns of the features, by default all others; names, patterns (bm25_*), ranges (f1-f9).",
+        "COLUMN,...",
         "--features",
-        metavar="COLUMN,...",
-        help="Columns of the features, by default all others; names, patterns (bm25_*), ranges "
-        "(f1-f9).",
-        rich_help_panel=TABLES,
-    ),
-]
-DropColumns = Annotated[
-    str | None,
-    typer.Option(
-        "--drop",
-        metavar="COLUMN,...",
-        help="Columns to leave out, written in the same way.",
-        rich_help_panel=TABLES,
-    ),
-]
-ItemColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--item",
-        metavar="COLUMN",
-        help="Column of the names of items, if not item, id, doc_id, product_id or name.",
-        rich_help_panel=TABLES,
-    ),
-]
-
-# Choice
-
-ValidateOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--validate",
-        metavar="DATA",
-        help="Validation data, on which parameters are chosen.",
-        rich_help_panel=CHOICE,
-    ),
-]
-MeasureOption = Annotated[
-    str | None,
-    typer.Option(
-        "--measure",
-        "-m",
-        metavar="MEASURE",
-        help='Measure to choose by, such as "NDCG @ 10".',
-        rich_help_panel=CHOICE,
-    ),
-]
-AlphaOption = Annotated[
-    float | None,
-    typer.Option(help="Regularisation strength.", show_default="1.0", rich_help_panel=CHOICE),
-]
-AlphasOption = Annotated[
-    str | None,
-    typer.Option(metavar="GRID", help=f"Alphas to choose from: {GRID}.", rich_help_panel=CHOICE),
-]
-RandomStateOption = Annotated[int, typer.Option(help="Seed of the random numbers.")]
-
-# Preferences
-
-PairsOption = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="TABLE",
-        help="Learn from comparisons, not scores: columns winner and loser with names of items, "
-        "or row numbers of TRAIN from 0; optionally margin, weight and count.",
-        rich_help_panel=PREFERENCES,
-    ),
-]
-CodesOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="CODES",
-        help="What the cells of a column that says who won mean, such as 0=a,1=b,2=tie; skip "
-        "leaves rows out.",
-        rich_help_panel=PREFERENCES,
-    ),
-]
-CostOption = Annotated[
-    CostName, typer.Option(help="Target and weight of a pair.", rich_help_panel=PREFERENCES)
-]
-TiesOption = Annotated[
-    TiesName,
-    typer.Option(
-        help="Whether to keep or drop ties, in scores and in --pairs.",
-        rich_help_panel=PREFERENCES,
-    ),
-]
-QueryWeightOption = Annotated[
-    QueryWeightName,
-    typer.Option(
-        help="How much a query counts: by its items, by its pairs, or all equally.",
-        rich_help_panel=PREFERENCES,
-    ),
-]
-
-# Kernel
-
-KernelOption = Annotated[
-    KernelName, typer.Option(help="Kernel of the ranking function.", rich_help_panel=KERNEL)
-]
-GammaOption = Annotated[
-    float | None,
-    typer.Option(
-        help="Scale of the kernel; by default fitted to the data.", rich_help_panel=KERNEL
-    ),
-]
-DegreeOption = Annotated[
-    int | None, typer.Option(help="Degree of the polynomial.", rich_help_panel=KERNEL)
-]
-Coef0Option = Annotated[
-    float | None, typer.Option(help="Constant of the polynomial.", rich_help_panel=KERNEL)
-]
-BasisOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="NUMBER",
-        help="Number of random training rows used as basis, for many items.",
-        rich_help_panel=KERNEL,
-    ),
-]
-
-# Iteration
-
-MaxIterOption = Annotated[
-    int,
-    typer.Option(metavar="NUMBER", help="Maximum number of iterations.", rich_help_panel=ITERATION),
-]
-GapOption = Annotated[
-    float,
-    typer.Option(
-        "--tol",
-        help="Duality gap, as a share of the objective, at which to stop.",
-        rich_help_panel=ITERATION,
-    ),
-]
-
-
-# Cluster
-
-WorkersOption = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        metavar="NUMBER",
-        help="Start this many processes on this machine, which read the files that match a pattern "
-        '("part-*.parquet") themselves; linear rankers only.',
-        rich_help_panel=CLUSTER,
-    ),
-]
-ClusterOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS",
-        help="Use the Dask cluster of this scheduler, such as tcp://host:8786, in the same way.",
-        rich_help_panel=CLUSTER,
+        panel=TABLES,
     ),
 ]
 
@@ -250,21 +118,41 @@ class DataLayout:
         return any((*self.columns.values(), self.item))
 
 
+class Command(ABC):
+    """What was typed: a command with its arguments and options."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Import the job of the command, which may take a second, and call it."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class ItemsCommand(ABC):  # noqa: B024 - it only holds options
+class ItemsCommand(Command, ABC):
     """The options of every command that reads items."""
 
-    zero_based: ZeroBasedOption = None
+    zero_based: Annotated[
+        bool | None,
+        option(
+            "How svmlight files number features; zero-based if a 0 occurs.",
+            None,
+            "--zero-based/--one-based",
+            show_default=False,
+        ),
+    ] = None
     y: YColumn = None
     qid: QidColumn = None
+    item: ItemColumn = None
     features: FeatureColumns = None
-    drop: DropColumns = None
+    drop: Annotated[
+        str | None,
+        option("Columns to leave out, written in the same way.", "COLUMN,...", panel=TABLES),
+    ] = None
 
     @property
     def layout(self) -> DataLayout:
         """How to read the data files."""
         chosen, dropped = column_names(self.features), column_names(self.drop) or ()
-        return DataLayout(self.y, self.qid, chosen, self.zero_based, dropped)
+        return DataLayout(self.y, self.qid, chosen, self.zero_based, dropped, self.item)
 
 
 def column_names(text: str | None) -> tuple[str, ...] | None:

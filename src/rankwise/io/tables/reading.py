@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,10 @@ from rankwise.io.tables.arrow import (
     write_parquet,
 )
 from rankwise.io.tables.csv import DELIMITERS, CsvTable
+from rankwise.io.tables.json import JSON_SUFFIXES, LINES_SUFFIXES, JsonTable
 from rankwise.io.tables.table import CellError, DataTable
 
-TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES, *EXCEL_SUFFIXES}
+TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES, *EXCEL_SUFFIXES, *JSON_SUFFIXES}
 """The suffixes of tables, without that of a compression."""
 
 BLANKS = {"", "na", "n/a", "#n/a", "nan", "null", "none", "?"}
@@ -42,9 +44,9 @@ def read_table(
     find_item: bool = False,
     categories: Sequence[str] | Literal["auto"] | None = None,
 ) -> RankingData:
-    r"""Read items from a CSV, TSV, Parquet or Excel file with named columns.
+    r"""Read items from a CSV, TSV, JSON, JSON lines, Parquet or Excel file with named columns.
 
-    CSV and TSV files may be compressed (.gz, .xz, .bz2). The header decides whether cells are
+    CSV, TSV and JSON files may be compressed (.gz, .xz, .bz2). The header decides whether cells are
     separated by commas, semicolons, tabs or bars. Parquet and Excel need the extra ``tables``; of
     an Excel file the first sheet is read. Reading takes one pass over the file.
 
@@ -229,7 +231,7 @@ def _numbers_or_blanks(words: list[str]) -> FloatArray | None:
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
-    """Write named columns to a CSV, TSV (plain, .gz, .xz, .bz2) or Parquet file, atomically.
+    """Write named columns to a CSV, TSV, JSON (plain, .gz, .xz, .bz2) or Parquet file, atomically.
 
     Numbers are written with enough digits to read the same ones back.
 
@@ -265,9 +267,21 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
         write_parquet(path, vectors)
         return
     with open_write(path) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as text:
+        if suffix in JSON_SUFFIXES:
+            _write_json(text, vectors, has_lines=suffix in LINES_SUFFIXES)
+            return
         writer = csv.writer(text, delimiter=DELIMITERS[suffix], lineterminator="\n")
         writer.writerow(vectors)
         writer.writerows(zip(*(vector.tolist() for vector in vectors.values()), strict=True))
+
+
+def _write_json(
+    text: io.TextIOWrapper, columns: Mapping[str, NDArray[Any]], *, has_lines: bool
+) -> None:
+    """Write an object for each row: a line each, or all in an array."""
+    rows = zip(*(vector.tolist() for vector in columns.values()), strict=True)
+    objects = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
+    text.write("\n".join(objects) + "\n" if has_lines else "[" + ",\n".join(objects) + "]\n")
 
 
 def open_table(path: str | os.PathLike[str]) -> DataTable:
@@ -277,6 +291,8 @@ def open_table(path: str | os.PathLike[str]) -> DataTable:
         return ParquetTable.open(path)
     if suffix in EXCEL_SUFFIXES:
         return ExcelTable.open(path)
+    if suffix in JSON_SUFFIXES:
+        return JsonTable.open(path)
     return CsvTable.open(path, DELIMITERS[suffix])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, Self, final, get_args
 
 import numpy as np
@@ -12,7 +11,7 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.checks import check_choice, check_count, check_positive
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.features.kernels import Kernel
+from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
@@ -122,8 +121,8 @@ class ConditionalRankRLS(ConditionalRanker):
         self,
         alpha: float = 1.0,
         *,
-        condition_kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
-        item_kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
+        condition_kernel: KernelLike = "linear",
+        item_kernel: KernelLike = "linear",
         relation: Relation = "any",
         cost: Cost = "magnitude",
         ties: Ties = "keep",
@@ -260,8 +259,8 @@ class ConditionalRankRLSCV(ConditionalRanker):
         cv: int = 5,
         measure: Measure | str | None = None,
         rule: ChoiceRule = "best",
-        condition_kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
-        item_kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
+        condition_kernel: KernelLike = "linear",
+        item_kernel: KernelLike = "linear",
         relation: Relation = "any",
         cost: Cost = "magnitude",
         ties: Ties = "keep",

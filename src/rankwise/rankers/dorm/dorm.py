@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Literal, Self, TypeAlias, final
+from typing import Annotated, Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +14,6 @@ from rankwise.core.checks import (
     as_array,
     as_floats,
     check_length,
-    check_positive,
     missing_cells,
 )
 from rankwise.core.errors import (
@@ -24,13 +22,26 @@ from rankwise.core.errors import (
     NothingToLearnError,
     warn_caller,
 )
+from rankwise.core.params import (
+    CheckedWith,
+    Count,
+    RandomSeed,
+    Tolerance,
+    checked,
+)
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import Basis, FunctionSpace, basis_space, function_space
-from rankwise.features.kernels import Kernel, Precomputed, as_kernel
+from rankwise.features.kernels import KernelLike, Precomputed
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.dorm.cutting_planes import solve
-from rankwise.rankers.dorm.losses import Decay, ObjectiveLike, decay_of, scores_at_positions
+from rankwise.rankers.dorm.losses import (
+    CChoice,
+    Decay,
+    ObjectiveLike,
+    decay_of,
+    scores_at_positions,
+)
 from rankwise.rankers.dorm.oracles.assignment import assign_by_value
 from rankwise.rankers.dorm.oracles.diversity import assign_constrained, diverse_positions
 from rankwise.rankers.dorm.problem import (
@@ -202,8 +213,6 @@ def _constrained_positions(
     return np.concatenate(parts)
 
 
-CChoice: TypeAlias = float | Literal["scale"]
-
 SCALE = 10.0
 """What ``C="scale"`` is, in units of the C from which on slacks matter more than the norm."""
 
@@ -318,15 +327,15 @@ class DORM(DirectRanker):
         objective: ObjectiveLike = "NDCG",
         C: CChoice = "scale",
         *,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
+        kernel: KernelLike = "linear",
         decay: Decay = 0.5,
-        basis: int | ArrayLike | None = None,
-        n_diverse: int | None = None,
-        n_functions: int = 1,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
+        n_diverse: Count | None = None,
+        n_functions: Count = 1,
+        tol: Tolerance = 1e-3,
+        max_iter: Count = 1000,
         progress: bool | StepCallback = False,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.objective = objective
         self.C = C
@@ -371,14 +380,16 @@ class DORM(DirectRanker):
             Scores that order the items wherever the objective leaves their order open; by default
             the scores of a least-squares ranker.
         """
-        rng = generator(self.random_state)
+        given = checked(self)
+        rng = generator(given.random_state)
         X, data = read_training(self, X, y, qid, sample_weight)
-        options = self._options(X, preliminary, sources)
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
-        space = function_space(X, self.kernel_, self.basis, rng)
+        options = given._options(X, preliminary, sources)
+        self.kernel_ = given.kernel.fitted_to(X, data.sample_weight)
+        space = function_space(X, self.kernel_, given.basis, rng)
         refuse_indefinite_kernel(space, data.n_items)
         problem = RankingProblem.of(data, space, options)
-        solution = self._solve(problem, self._resolve_c(problem), rng)
+        C = SCALE * problem.unit_of_c if given.C == "scale" else given.C
+        solution = given._solve(problem, C, rng)
         self._keep_solution(problem, solution)
         warn_if_nothing_learned(self.improvement_, self.objective)
         return self
@@ -414,10 +425,11 @@ class DORM(DirectRanker):
         >>> ranker.partial_fit([[0.0, 0.0], [1.0, 2.0]], [0, 1]).coef_.round(2)
         array([0.26, 0.13])
         """
-        if self.n_functions > 1:
+        given = checked(self)
+        if given.n_functions > 1:
             raise InvalidInputError(
                 "`partial_fit` needs a single ranking function: got n_functions="
-                f"{self.n_functions}. Fit all queries at once."
+                f"{given.n_functions}. Fit all queries at once."
             )
         if "solution_" not in vars(self):
             return self.fit(X, y, qid, sample_weight)
@@ -430,10 +442,10 @@ class DORM(DirectRanker):
         space = self._same_space(X)
         refuse_indefinite_kernel(space, data.n_items)
         try:
-            problem = RankingProblem.of(data, space, self._options(X, scores))
+            problem = RankingProblem.of(data, space, given._options(X, scores))
         except NothingToLearnError:
             return self
-        solution = self._solve(problem, self.C_, generator(self.random_state), earlier)
+        solution = given._solve(problem, self.C_, generator(given.random_state), earlier)
         return self._keep_solution(problem, solution, earlier)
 
     def rank_by_position(self, X: Any, qid: ArrayLike | None = None) -> IntArray:
@@ -504,14 +516,6 @@ class DORM(DirectRanker):
             return basis_space(X, Basis.of(self.kernel_, basis_rows))
         return function_space(X, self.kernel_, None, generator(self.random_state))
 
-    def _resolve_c(self, problem: RankingProblem) -> float:
-        if not isinstance(self.C, str):
-            remedy = "Choose a positive value or 'scale'; small values learn little."
-            return check_positive("C", self.C, remedy)
-        if self.C != "scale":
-            raise InvalidInputError(f"`C` must be a number above 0 or 'scale': got {self.C!r}.")
-        return SCALE * problem.unit_of_c
-
     def _solve(
         self,
         problem: RankingProblem,
@@ -519,7 +523,7 @@ class DORM(DirectRanker):
         rng: np.random.Generator,
         earlier: EarlierFunction | None = None,
     ) -> CertifiedSolution:
-        rule = StoppingRule.of(self.tol, self.max_iter)
+        rule = StoppingRule(self.tol, self.max_iter)
         with passes_shown(self.progress, "DORM") as on_step:
             solution = solve(problem.plane_space(earlier), problem.loss, C, rule, on_step, rng)
         solution.ending.warn()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Any, Self, TypeAlias, final
+from typing import Annotated, Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,11 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import check_length
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError, warn_caller
+from rankwise.core.params import CheckedWith, Count, RandomSeed, Tolerance, checked
 from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import function_space
 from rankwise.features.kernels import as_kernel
 from rankwise.io.frames import read_columns
-from rankwise.measures.registry import parse_measure
+from rankwise.measures.registry import MeasureLike, parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.dorm.cutting_planes import REMEDY, solve, solve_path
@@ -261,20 +262,20 @@ class DORMCV(DirectRanker):
 
     def __init__(
         self,
-        Cs: int | ArrayLike = 8,
+        Cs: Annotated[int | ArrayLike, CheckedWith("y")] = 8,
         *,
         objective: Any = "NDCG",
-        measure: Measure | str | None = None,
+        measure: MeasureLike | None = None,
         cv: Any = 5,
         rule: ChoiceRule = "best",
         kernel: Any = "linear",
         decay: Any = 0.5,
-        basis: int | ArrayLike | None = None,
-        n_diverse: int | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
+        n_diverse: Count | None = None,
+        tol: Tolerance = 1e-3,
+        max_iter: Count = 1000,
         progress: bool = False,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.Cs = Cs
         self.objective = objective
@@ -315,14 +316,15 @@ class DORMCV(DirectRanker):
         X_val, y_val, qid_val, sources_val
             Validation data that decide in place of `cv`.
         """
+        given = checked(self)
         refuse_partial_validation(X_val, y_val, qid_val)
-        rng = generator(self.random_state)
+        rng = generator(given.random_state)
         X, data = read_training(self, X, y, qid, sample_weight)
         _refuse_sources_of_one(sources, X_val, sources_val)
         # how settings are judged, then the search along every grid of C
         judge = self._judge(X, data, rng, X_val, y_val, qid_val, sources_val)
-        rule = StoppingRule.of(self.tol, self.max_iter)
-        with passes_shown(self.progress, "DORMCV") as on_step:
+        rule = StoppingRule(given.tol, given.max_iter)
+        with passes_shown(given.progress, "DORMCV") as on_step:
             solver = GridSolver(rule, on_step, rng)
             problems = self._problems(X, data, preliminary, sources, rng)
             chosen = self._search(problems, judge, solver)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias, final
+from typing import Annotated, Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Advice, CheckedWith, Positive
 from rankwise.core.queries import Queries
 from rankwise.measures.binary import RRMeasure
 from rankwise.measures.graded import NDCG, WTA
@@ -35,10 +36,16 @@ from rankwise.rankers.dorm.oracles.diversity import (
 CostFunction: TypeAlias = Callable[[FloatArray], ArrayLike]
 """Takes the grades of a query and returns the cost of each item at each position."""
 
-ObjectiveLike: TypeAlias = Measure | str | CostFunction
+ObjectiveLike: TypeAlias = Annotated[Measure | str | CostFunction, CheckedWith("y")]
 """What can be trained for: a measure, ``"mWTA"``, or costs of items at positions."""
 
-Decay: TypeAlias = float | str | ArrayLike
+C_ADVICE = "Choose a positive value or 'scale'; small values learn little."
+
+CChoice: TypeAlias = Annotated[float, Positive(), Advice(C_ADVICE)] | Literal["scale"]
+"""The factor of the loss, or the value at which something begins to be learned."""
+
+Decay: TypeAlias = Annotated[float | str | ArrayLike, CheckedWith("y")]
+"""The decay of positions, checked where the lengths of queries are known."""
 
 MODIFIED_WTA = "mWTA"
 HEAD = 3  # positions that decide on the cut-off of the modified winner-takes-all

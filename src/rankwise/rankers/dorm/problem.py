@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array, eye_array, kron
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_count, check_length
+from rankwise.core.checks import check_length
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.queries import Queries, TrainingData, one_output
 from rankwise.features.function_space import FeatureMap, FunctionSpace
@@ -82,9 +82,6 @@ class LossOptions:
         n_functions: int = 1,
     ) -> Self:
         """Check that scores and sources have one entry per row of X, and fit the objective."""
-        check_count("n_functions", n_functions)
-        if n_diverse is not None:
-            check_count("n_diverse", n_diverse)
         scores = None
         if preliminary is not None:
             scores = one_output(preliminary, "preliminary", ONE_OUTPUT)

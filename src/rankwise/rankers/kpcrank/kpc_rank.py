@@ -12,7 +12,7 @@ from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_count
 from rankwise.core.devices import as_device
 from rankwise.features.components import Solver
-from rankwise.features.kernels import Kernel, as_kernel
+from rankwise.features.kernels import Kernel, KernelLike, as_kernel
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
@@ -111,7 +111,7 @@ class KPCRank(ClosedFormRanker):
     def __init__(
         self,
         n_components: int = 10,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "gaussian",
+        kernel: KernelLike = "gaussian",
         *,
         alpha: float = 0.0,
         cost: Cost = "magnitude",
@@ -249,10 +249,7 @@ class KPCRankCV(ClosedFormCV):
     def __init__(
         self,
         max_components: int = 100,
-        kernel: str
-        | Kernel
-        | Callable[[Any, Any], Any]
-        | list[str | Kernel | Callable[[Any, Any], Any]] = "gaussian",
+        kernel: str | Kernel | Callable[[Any, Any], Any] | list[KernelLike] = "gaussian",
         *,
         alpha: float = 0.0,
         cv: Any = "auto",

@@ -8,7 +8,7 @@ import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Above, Advice, Below
+from rankwise.core.params import Advice, Share
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.threads import even_parts, run_parts
 from rankwise.measures.value import Judgements, Measure, MeasurePlan, Rankings, weighted_mean
@@ -16,9 +16,7 @@ from rankwise.selection.holdouts import ValidationData
 from rankwise.solve.conjugate_gradients import Validator
 from rankwise.solve.rows import as_rows
 
-HeldOutShare: TypeAlias = Annotated[
-    float, Above(0), Below(1), Advice("Or give X_val, y_val and qid_val.")
-]
+HeldOutShare: TypeAlias = Annotated[Share, Advice("Or give X_val, y_val and qid_val.")]
 """The share of the data that is held out."""
 
 N_HOLD_OUTS = 5

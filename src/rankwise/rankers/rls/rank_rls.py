@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal, Self, final
 
 import numpy as np
@@ -20,7 +19,7 @@ from rankwise.features.function_space import (
     smallest_space,
     unknowns_of_sparse_rows,
 )
-from rankwise.features.kernels import Kernel, as_kernel
+from rankwise.features.kernels import KernelLike, as_kernel
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
@@ -144,7 +143,7 @@ class RankRLS(ClosedFormRanker):
         self,
         alpha: float = 1.0,
         *,
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
+        kernel: KernelLike = "linear",
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
@@ -300,21 +299,20 @@ class RankRLS(ClosedFormRanker):
         self, device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
     ) -> System | MatrixFree:
         """Return the normal equations, without their matrix if it is not formed."""
-        settings = self._iterations(space, graph, device)
-        if settings is None:
+        settings, kernel = self._iterations(graph, device), space.implicit_kernel(device)
+        if settings is None or kernel is None:
             return normal_equations_on(device, space, graph, X)
-        n_basis, rng = settings.basis_size(graph.n_items, device), generator(self.random_state)
-        features = space.spanned_features(n_basis, rng, device)
-        product, size = space.kernel_product(device), space.kernel_size()
-        rough = space.rough_kernel_product(device) if settings.precision == "mixed" else None
-        return MatrixFree.of(graph, product, features, settings, size, device, rough)
+        n_basis = settings.basis_size(graph.n_items, kernel.X)
+        features = kernel.spanned_features(n_basis, generator(self.random_state))
+        single = kernel.single_product() if settings.precision == "mixed" else None
+        return MatrixFree.of(graph, kernel.product, features, settings, kernel.size(), single)
 
     def _iterations(
-        self, space: FunctionSpace, graph: PreferenceGraph, device: Device | None
+        self, graph: PreferenceGraph, device: Device | None
     ) -> ConjugateGradients | None:
         """Return how to iterate; None if the matrix is formed."""
         settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
-        if space.is_explicit or self.solver == "direct":
+        if self.solver == "direct":
             return None
         fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(device)
         return None if self.solver == "auto" and fits else settings

@@ -53,6 +53,7 @@ from rankwise.selection.path import (
     judge_scores,
     refuse_listwise,
 )
+from rankwise.solve.iteration import followed
 
 ROUNDING = 1e-10
 """Leads below this share of the largest are ties."""
@@ -457,6 +458,7 @@ def permutation_test(
     kernel: Any = "linear",
     measure: Measure | str | None = None,
     n_permutations: int = 999,
+    progress: bool = False,
     random_state: Any = None,
 ) -> PermutationTest:
     """Test whether RankRLS learns anything, by training on shuffled labels too.
@@ -481,6 +483,8 @@ def permutation_test(
         By default the share of pairs in the right order.
     n_permutations : int
         Number of shuffles.
+    progress : bool
+        Show a progress bar over batches of shuffles.
     random_state : int, RandomState or None
         Draws the shuffles.
 
@@ -511,8 +515,10 @@ def permutation_test(
         refuse_listwise(judged, "Leaving out pairs")
     space = _space(rows, kernel, data)
     batches = _shuffles(scores, data.queries, n_permutations, generator(random_state))
+    n_batches = -(-(1 + n_permutations) // BATCH)
+    shown = followed(batches, n_batches, "permutation_test", shown=progress)
     values = np.concatenate(
-        [_best_values(space, replace(data, y=batch), grid, judged) for batch in batches]
+        [_best_values(space, replace(data, y=batch), grid, judged) for batch in shown]
     )
     value, null = float(values[0]), values[1:]
     if np.isnan(value):

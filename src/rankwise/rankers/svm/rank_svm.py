@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self, final, get_args
+from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import (
-    as_array,
-    check_choice,
-    check_positive,
-)
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import (
+    Advice,
+    ArrayOf,
+    CheckedWith,
+    Count,
+    Positive,
+    RandomSeed,
+    Tolerance,
+    check_call,
+    checked,
+)
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace, explicit_space
-from rankwise.features.kernels import Kernel, Precomputed, as_kernel
+from rankwise.features.kernels import Kernel, KernelLike, Precomputed
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import Grades, PreferenceGraph, QueryWeight
 from rankwise.rankers.base import PointRanker, RankerPath, generator
@@ -33,7 +38,12 @@ from rankwise.solve.iteration import (
     steps_shown,
 )
 
-C_REMEDY = "Choose a positive value; small values regularise much."
+C_ADVICE = "Choose a positive value; small values regularise much."
+
+RELATIVE_ADVICE = (
+    "RankSVM does not offer relative costs. Give the pairs as `pairs`, with cost='magnitude', the "
+    "differences of their scores as `pair_margin` and 1 / pair_margin**2 as `pair_weight`."
+)
 
 
 @final
@@ -130,19 +140,21 @@ class RankSVM(PointRanker):
     (60,)
     """
 
+    kernel: Any
+
     def __init__(
         self,
-        C: float = 1.0,
+        C: Annotated[float, Positive(), Advice(C_ADVICE)] = 1.0,
         *,
         loss: HingeLoss = "squared_hinge",
-        kernel: str | Kernel | Callable[[Any, Any], Any] = "linear",
-        cost: HingeCost = "unit",
+        kernel: KernelLike = "linear",
+        cost: Annotated[HingeCost, Advice(RELATIVE_ADVICE)] = "unit",
         query_weight: QueryWeight = "pairs",
-        basis: int | ArrayLike | None = None,
-        tol: float = 1e-4,
-        max_iter: int = 1000,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
+        tol: Tolerance = 1e-4,
+        max_iter: Count = 1000,
         progress: bool | StepCallback = False,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.C = C
         self.loss = loss
@@ -193,10 +205,10 @@ class RankSVM(PointRanker):
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
         """
-        C = check_positive("C", self.C, C_REMEDY)
+        given = checked(self)
         X, data = read_training(self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        problem = self._problem(X, data)
-        return self._keep_solution(problem, self._solve(problem, C))
+        problem = given._problem(X, data)
+        return self._keep_solution(problem, given._solve(problem, given.C))
 
     def fit_path(
         self,
@@ -205,7 +217,7 @@ class RankSVM(PointRanker):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        Cs: ArrayLike,
+        Cs: Annotated[ArrayLike, ArrayOf(float), Positive(), Advice(C_ADVICE)],
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
@@ -231,16 +243,16 @@ class RankSVM(PointRanker):
         >>> [(ranker.C, ranker.coef_.round(2).tolist()) for ranker in path]
         [(0.01, [0.09]), (0.1, [0.32])]
         """
-        grid = np.ravel(as_array("Cs", Cs)).tolist()
+        given = checked(self)
+        grid = np.ravel(check_call(RankSVM.fit_path, Cs=Cs)["Cs"]).tolist()
         if not grid:
             raise InvalidInputError("`Cs` must hold at least one value: got none.")
-        grid = [check_positive("Cs", C, C_REMEDY) for C in grid]
         X, data = read_training(self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
-        problem = self._problem(X, data)
+        problem = given._problem(X, data)
         # each C starts from the solution of the one before
         rankers, start = [], None
         for C in grid:
-            solution = self._solve(problem, C, start)
+            solution = given._solve(problem, C, start)
             rankers.append(self._at("C", C)._keep_solution(problem, solution))
             if solution.ending.was_stopped:
                 break
@@ -249,16 +261,15 @@ class RankSVM(PointRanker):
 
     def _problem(self, X: Any, data: TrainingData) -> HingeProblem:
         """Return the pairs to learn from and the features to learn on."""
-        check_choice("loss", self.loss, get_args(HingeLoss))
         pairs, n_ignored_queries = _pairs(data, self.cost, self.query_weight)
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
-        space = explicit_space(X, self.kernel_, self.basis, generator(self.random_state))
-        return HingeProblem(data, pairs, space, n_ignored_queries)
+        kernel = self.kernel.fitted_to(X, data.sample_weight)
+        space = explicit_space(X, kernel, self.basis, generator(self.random_state))
+        return HingeProblem(data, pairs, kernel, space, n_ignored_queries)
 
     def _solve(
         self, problem: HingeProblem, C: float, start: FloatArray | None = None
     ) -> CertifiedSolution:
-        rule = StoppingRule.of(self.tol, self.max_iter)
+        rule = StoppingRule(self.tol, self.max_iter)
         Z = problem.space.features()
         with steps_shown(self.progress, describe=_describe_step) as on_step:
             solution = minimize_hinge(Z, problem.pairs, self.loss, C, rule, start, on_step)
@@ -266,6 +277,7 @@ class RankSVM(PointRanker):
         return solution
 
     def _keep_solution(self, problem: HingeProblem, solution: CertifiedSolution) -> Self:
+        self.kernel_ = problem.kernel
         self.solution_, self.n_iter_ = solution, solution.n_iter
         space, weights = problem.space, solution.point.copy()
         return self._keep(
@@ -280,13 +292,13 @@ class HingeProblem:
 
     data: TrainingData
     pairs: PairSet
+    kernel: Kernel
     space: FunctionSpace
     n_ignored_queries: int
 
 
 def _pairs(data: TrainingData, cost: HingeCost, query_weight: QueryWeight) -> tuple[PairSet, int]:
     """Return the pairs to learn from, and the number of queries that hold none."""
-    _check_cost(cost)
     if not data.is_scored:
         graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
         return ExplicitPairs.of(data, cost, query_weight), graph.n_ignored_queries
@@ -295,17 +307,6 @@ def _pairs(data: TrainingData, cost: HingeCost, query_weight: QueryWeight) -> tu
     grades = Grades.of(data.queries, y, data.weight, keep_ties=False)
     omega = grades.query_weights(query_weight)
     return GradedPairs.of(grades, omega, y, cost), graph.n_ignored_queries
-
-
-def _check_cost(cost: str) -> None:
-    """Refuse other costs; the relative one has weights of pairs that no sorted sweep can sum."""
-    if isinstance(cost, str) and cost == "relative":
-        raise InvalidInputError(
-            "`cost` must be one of 'unit', 'magnitude': got 'relative', which RankSVM does not "
-            "offer. Give the pairs as `pairs`, with cost='magnitude', the differences of their "
-            "scores as `pair_margin` and 1 / pair_margin**2 as `pair_weight`."
-        )
-    check_choice("cost", cost, get_args(HingeCost))
 
 
 def _describe_step(step: Step) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,17 +18,27 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import (
     are_plain_rows,
     check_count,
-    check_positive,
     refuse_overflow,
     refuse_unusable_rows,
 )
 from rankwise.core.devices import as_given
 from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.params import (
+    Above,
+    Advice,
+    AtLeast,
+    AtMost,
+    Count,
+    Positive,
+    RandomSeed,
+    checked,
+)
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import n_threads
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.frames import read_columns
 from rankwise.io.tree_text import trees_only
+from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.reading import read_rows, read_training
@@ -154,19 +164,19 @@ class BoostedRanker(Ranker):
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
-        n_trees: int = 500,
-        learning_rate: float = 0.05,
-        max_leaf_nodes: int = 15,
-        min_samples_leaf: int = 20,
-        alpha: float = 1.0,
-        feature_share: float = 1.0,
-        max_bins: int = 255,
+        n_trees: Count = 500,
+        learning_rate: Annotated[float, Positive(), Advice("0.05 and 0.1 are usual.")] = 0.05,
+        max_leaf_nodes: Annotated[int, AtLeast(2)] = 15,
+        min_samples_leaf: Count = 20,
+        alpha: Annotated[float, Positive(), Advice("It is added to each leaf.")] = 1.0,
+        feature_share: Annotated[float, Above(0), AtMost(1)] = 1.0,
+        max_bins: Annotated[int, AtLeast(2)] = 255,
         early_stopping: bool = True,
         cv: Any = 3,
-        n_iter_no_change: int = 50,
-        measure: Measure | str | None = None,
+        n_iter_no_change: Count = 50,
+        measure: MeasureLike | None = None,
         progress: bool | StepCallback = False,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.loss = loss
         self.cost = cost
@@ -216,7 +226,7 @@ class BoostedRanker(Ranker):
         X_val, y_val, qid_val : optional
             Validation data that choose the number of trees in place of folds.
         """
-        self._growth()  # refuses parameters before anything is done
+        checked(self)  # refuses parameters before anything is done
         X, data = read_training(self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
         refuse_partial_validation(X_val, y_val, qid_val)
         validation = None
@@ -234,22 +244,14 @@ class BoostedRanker(Ranker):
         return self
 
     def _growth(self) -> dict[str, Any]:
-        """Check the parameters of the trees, and return them in LightGBM's words."""
-        check_positive("learning_rate", self.learning_rate, "0.05 and 0.1 are usual.")
-        share = check_positive("feature_share", self.feature_share, "It is at most 1.")
-        if share > 1.0:
-            raise InvalidInputError(f"`feature_share` must be at most 1: got {share!r}.")
-        if check_count("max_leaf_nodes", self.max_leaf_nodes) < 2:
-            raise InvalidInputError("`max_leaf_nodes` must be at least 2: got 1.")
-        check_count("n_iter_no_change", self.n_iter_no_change)
-        check_count("n_trees", self.n_trees)
+        """Return the parameters of the trees in LightGBM's words."""
         return {
             "learning_rate": self.learning_rate,
             "num_leaves": self.max_leaf_nodes,
-            "min_data_in_leaf": check_count("min_samples_leaf", self.min_samples_leaf),
+            "min_data_in_leaf": self.min_samples_leaf,
             "min_sum_hessian_in_leaf": 1e-6,
-            "lambda_l2": check_positive("alpha", self.alpha, "It is added to each leaf."),
-            "feature_fraction": share,
+            "lambda_l2": self.alpha,
+            "feature_fraction": self.feature_share,
             "lambdarank_truncation_level": _truncation(as_measure(self.measure)),
             "metric": "none",
             "seed": int(generator(self.random_state).integers(2**31 - 1)),
@@ -489,8 +491,6 @@ class TreeProblem:
     @classmethod
     def of(cls, X: Matrix, data: TrainingData, max_bins: int) -> Self:
         """Sort the items by query; refuse rows that are all equal."""
-        if check_count("max_bins", max_bins) < 2:
-            raise InvalidInputError("`max_bins` must be at least 2: got 1.")
         _refuse_constant_features(X)
         order = data.queries.order
         if not data.is_scored or data.queries.is_sorted:

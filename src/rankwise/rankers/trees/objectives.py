@@ -2,12 +2,11 @@
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Literal, Self, TypeAlias, final, get_args
+from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import TrainingData
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, PairSet
@@ -163,10 +162,9 @@ class LambdaRank(TreeObjective):
 
 
 def tree_objective(
-    loss: str, data: TrainingData, cost: Cost, ties: Ties, query_weight: QueryWeight
+    loss: TreeLoss, data: TrainingData, cost: Cost, ties: Ties, query_weight: QueryWeight
 ) -> TreeObjective:
     """Return the loss that trees are grown for, on some training data."""
-    check_choice("loss", loss, get_args(TreeLoss))
     if loss == "rank_rls":
         return LeastSquares.of(data, cost, ties, query_weight)
     if loss == "squared_hinge":

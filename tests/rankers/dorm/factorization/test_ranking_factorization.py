@@ -365,7 +365,7 @@ def test_an_item_is_rated_once_by_a_user():
         ({"n_components": 0}, "`n_components` must be a whole number above 0"),
         ({"n_components": 41}, "`n_components` must not exceed"),
         ({"C": -1.0}, "`C` must be a finite number above 0"),
-        ({"C": "large"}, "`C` must be a finite number above 0: got 'large'"),
+        ({"C": "large"}, "`C` must be a finite number above 0 or 'scale': got 'large'"),
         ({"tol": 0.0}, "`tol` must be a finite number above 0"),
         ({"max_iter": 0}, "`max_iter` must be a whole number above 0"),
         ({"decay": -1.0}, "`decay` must be"),

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 import rankwise
 from rankwise.apps.cli.commands import LeaderboardCommand, Prefer
 from rankwise.apps.cli.jobs.files import check_target
+from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.comparisons.leaderboard import Leaderboard, LeaderboardFormat
 from rankwise.core.arrays import FloatArray, IntArray
@@ -99,15 +100,15 @@ def _read_items(command: Prefer) -> NamedItems:
         return _items_of_answers(command)
     # names from one column, features from the named ones or all others
     table = open_table(path)
-    name = require_column(path, table, command.name or table.names[0], "name")
-    columns = command.feature_names
+    name = require_column(path, table, command.item or table.names[0], "item")
+    chosen = columns = column_names(command.features)
     if columns is None:
         columns = tuple(column for column in table.names if column != name)
     columns = tuple(require_column(path, table, column, "features") for column in columns)
     try:
         (X,), (ids,) = table.read([columns], [name])
     except CellError as error:
-        if command.feature_names is not None or error.column == name:
+        if chosen is not None or error.column == name:
             raise
         raise DataFileError(
             f"{error} All columns but {name!r} are features and must hold numbers: choose some "
@@ -128,9 +129,9 @@ def _read_items(command: Prefer) -> NamedItems:
 
 def _items_of_answers(command: Prefer) -> NamedItems:
     """Return the items of a file of rankwise ask, with the features that it keeps."""
-    if command.name is not None or command.features is not None:
+    if command.item is not None or command.features is not None:
         raise InvalidInputError(
-            f"--name and --features must name columns of a table: {command.items} is an answers "
+            f"--item and --features must name columns of a table: {command.items} is an answers "
             "file, which holds its items. Leave them out."
         )
     file = AnswerFile.read(command.items)
@@ -204,7 +205,14 @@ def _questions(command: Prefer, gp: "rankwise.PreferenceGP", items: NamedItems) 
     n_asked = min(command.ask, n_pairs)
     if n_asked == 0:
         return []
-    pairs = gp.suggest(items.X, n_asked, goal=command.goal, k=command.k, random_state=0)
+    goal, _, number = command.goal.partition(" ")
+    k = int(number) if number.isdigit() else None
+    if bool(number) != (goal == "top") or (number and k is None):
+        raise InvalidInputError(
+            f"--goal must be 'order', 'best' or 'top K', such as 'top 5': got {command.goal!r}."
+        )
+    aim: Any = goal
+    pairs = gp.suggest(items.X, n_asked, goal=aim, k=k, random_state=0)
     return [[items.names[i], items.names[j]] for i, j in pairs.tolist()]
 
 
@@ -232,7 +240,7 @@ def _ranking(
             "std": float(std[i]),
         }
         for position, i in enumerate(np.argsort(-scores, kind="stable").tolist(), start=1)
-    ]
+    ][: command.top]
 
 
 def _print_report(

@@ -8,7 +8,6 @@ from typing import final
 import numpy as np
 from sklearn.linear_model import Ridge
 
-from rankwise.apps.cli.commands import Demo
 from rankwise.apps.cli.jobs.fits.training import judge
 from rankwise.apps.cli.output import print_table
 from rankwise.core.arrays import FloatArray
@@ -56,7 +55,7 @@ Scorer = Callable[[FloatArray], FloatArray]
 """Items to scores, one row for each of ``ALPHAS``."""
 
 
-def demo(_: Demo) -> None:
+def demo() -> None:
     """Choose, train, compare and show, on the digits of scikit-learn."""
     with serial_blas():
         show(load_digits_queries())

@@ -33,6 +33,7 @@ from rankwise.apps.cli.jobs.files import (
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import hint
 from rankwise.core.display import decimals
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
@@ -74,7 +75,13 @@ def predict(command: Predict) -> None:
 def _scored(command: Predict | RankCommand) -> RankedItems:
     """Score the items; match the columns of a table by name, if the model has feature names."""
     ranker = load_ranker(command.model)
-    data = read_data_of(ranker, command.data, command.named_layout, find_items=True)
+    data = read_data_of(ranker, command.data, command.layout, find_items=True)
+    if isinstance(command, RankCommand) and data.qid is None and ranker.fitted_with_qid_:
+        raise InvalidInputError(
+            f"{command.data} must name queries, as the data of {command.model} did: scores are "
+            "comparable only within a query. Name the column with --qid; for a single query, add "
+            "one that is the same in all rows."
+        )
     with columns_chosen():
         scores = ranker.predict(data.X, qid=data.qid)
     return RankedItems.of(scores, data.qid, data.items)
@@ -94,6 +101,9 @@ def rank(command: RankCommand) -> None:
         print(f"{counted(len(ordered), 'item', 'items')} written to {command.output}.")
         return
     columns = ordered.to_dict()
+    if command.json:
+        print_json({name: values.tolist() for name, values in columns.items()})
+        return
     rows = zip(*(values.tolist() for values in columns.values()), strict=True)
     print_table(list(columns), [[*map(str, row[:-1]), f"{row[-1]:.4g}"] for row in rows])
 
@@ -115,7 +125,7 @@ def _diverse(command: RankCommand) -> RankedItems:
     table = open_table(command.data)
     column = require_column(command.data, table, command.sources, "sources")
     sources = np.array(table.words(column))
-    data = read_data_of(ranker, command.data, command.named_layout, find_items=True)
+    data = read_data_of(ranker, command.data, command.layout, find_items=True)
     number = command.n_diverse or DEFAULT_DIVERSE
     with columns_chosen():
         scores = ranker.predict(data.X)
@@ -205,24 +215,41 @@ def _print_evaluation(evaluation: Evaluation) -> None:
 def explain(command: ExplainCommand) -> None:
     """Print what each feature contributes to the lead."""
     ranker = load_ranker(command.model)
-    data = read_data_of(ranker, command.data, command.layout)
-    n_items = data.X.shape[0]
-    for option, row in (("--item", command.item), ("--above", command.above)):
-        if row is not None and row >= n_items:
-            raise InvalidInputError(
-                f"{option} must be a row of {command.data}, 0 to {n_items - 1}: got {row}."
-            )
+    data = read_data_of(ranker, command.data, command.layout, find_items=True)
+    row = _row(command, data, "--row", command.row)
+    above = None if command.above is None else _row(command, data, "--above", command.above)
     with columns_chosen():
         found = rankwise.explain(
             ranker,
             data.X,
             data.qid,
-            command.item,
-            command.above,
+            row,
+            above,
             feature_names=data.feature_names,
             random_state=0,
         )
-    print(found)
+    if not command.json:
+        print(found)
+        return
+    contributions = dict(zip(found.names, found.contributions.tolist(), strict=True))
+    errors = dict(zip(found.names, found.standard_errors.tolist(), strict=True))
+    scores = {"row": row, "above": above, "score": found.score_a, "other_score": found.score_b}
+    shares = {"contributions": contributions, "standard_errors": errors, "method": found.method}
+    print_json({**scores, "lead": found.lead, **shares})
+
+
+def _row(command: ExplainCommand, data: RankingData, flag: str, text: str) -> int:
+    """Return the row that a number or the name of an item stands for."""
+    names = [] if data.items is None else [str(name) for name in data.items.tolist()]
+    if text.isdigit() and int(text) < data.n_items:
+        return int(text)
+    if names.count(text) != 1:
+        known = ", or the name of one item" if names else ""
+        raise InvalidInputError(
+            f"{flag} must be a row of {command.data}, 0 to {data.n_items - 1}{known}: got "
+            f"{text}.{hint(text, names)}"
+        )
+    return names.index(text)
 
 
 def report(command: ReportCommand) -> None:

@@ -3,7 +3,7 @@
 import rankwise
 from rankwise.apps.cli.commands import LeavePairOut, PermutationCommand
 from rankwise.apps.cli.jobs.files import given_scores, read_data
-from rankwise.apps.cli.jobs.fits.training import kernel_of, parse_grid
+from rankwise.apps.cli.jobs.parameters import values_of
 from rankwise.apps.cli.output import print_json
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.registry import parse_measure
@@ -20,9 +20,8 @@ def leave_pair_out(command: LeavePairOut) -> None:
     estimate = rankwise.leave_pair_out_auc(
         data.X,
         given_scores(command.data, data),
-        alpha=command.alpha,
-        kernel=kernel_of(command),
-        confidence=command.confidence,
+        confidence=command.level,
+        **values_of(rankwise.leave_pair_out_auc, command.parameters),
     )
     if command.json:
         print_json(estimate.to_dict())
@@ -33,17 +32,14 @@ def leave_pair_out(command: LeavePairOut) -> None:
 def permutation_test(command: PermutationCommand) -> None:
     """Print the held-out value, its p-value and the values of shuffled scores."""
     measure = None if command.measure is None else parse_measure(command.measure)
-    alphas = parse_grid(command.alphas, "--alphas")
+    values = values_of(rankwise.permutation_test, command.parameters)
     data = read_data(command.data, command.layout)
     found = rankwise.permutation_test(
         data.X,
         given_scores(command.data, data),
         data.qid,
-        alphas=alphas,
-        kernel=kernel_of(command),
         measure=measure,
-        n_permutations=command.n_permutations,
-        random_state=command.random_state,
+        **values,
     )
     if command.json:
         print_json(found.to_dict())

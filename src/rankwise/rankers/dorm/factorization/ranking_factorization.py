@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,8 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import (
     as_array,
-    check_count,
-    check_positive,
 )
 from rankwise.core.errors import (
     ConvergenceWarning,
@@ -23,6 +21,7 @@ from rankwise.core.errors import (
     NothingToLearnError,
     warn_caller,
 )
+from rankwise.core.params import Count, RandomSeed, Reads, Tolerance, check_call, checked
 from rankwise.core.queries import Queries
 from rankwise.core.threads import serial_blas
 from rankwise.measures.graded import DiscountedGain
@@ -39,6 +38,7 @@ from rankwise.rankers.dorm.factorization.alternating import (
     spectral_start,
 )
 from rankwise.rankers.dorm.losses import (
+    CChoice,
     Decay,
     PositionObjective,
     decay_of,
@@ -143,17 +143,19 @@ class RankingFactorization(BaseEstimator):
     True
     """
 
+    C_: float
+
     def __init__(
         self,
-        n_components: int = 10,
+        n_components: Count = 10,
         *,
-        objective: Measure | str = "NDCG @ 10",
-        C: float | Literal["scale"] = "scale",
+        objective: Annotated[Measure | str, Reads(trainable_measure, "a measure")] = "NDCG @ 10",
+        C: CChoice = "scale",
         decay: Decay = 0.25,
-        tol: float = 1e-2,
-        max_iter: int = 50,
+        tol: Tolerance = 1e-2,
+        max_iter: Count = 50,
         progress: bool | StepCallback = False,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.n_components = n_components
         self.objective = objective
@@ -174,15 +176,22 @@ class RankingFactorization(BaseEstimator):
             better. They may be 0 or, if the measure allows it, negative. Entries that are not
             stored were not rated.
         """
-        rng = generator(self.random_state)
+        given = checked(self)
         R = check_ratings(ratings)
         with serial_blas():  # its matrices have a few columns
-            return self._fit(R, rng)
+            return self._fit(R, given)
 
-    def _fit(self, R: Matrix, rng: np.random.Generator) -> Self:
+    def _fit(self, R: Matrix, given: Any) -> Self:
+        """Learn from checked ratings with parameters in their one form."""
+        rng = generator(given.random_state)
+        if given.n_components > min(R.shape):
+            raise InvalidInputError(
+                "`n_components` must not exceed the number of users or that of items: got "
+                f"{given.n_components}, and ratings of {R.shape[1]} items by {R.shape[0]} users."
+            )
         # start from a truncated singular value decomposition of the ratings
-        start = spectral_start(R, self._check_size(R), rng)
-        learned = learnable_ratings(R, trainable_measure(self.objective), self.decay, start.bias)
+        start = spectral_start(R, given.n_components, rng)
+        learned = learnable_ratings(R, given.objective, given.decay, start.bias)
         if learned is None:
             raise NothingToLearnError(
                 "`ratings` must hold a user who prefers an item to another, as measured by "
@@ -192,7 +201,8 @@ class RankingFactorization(BaseEstimator):
         # learn from users who prefer an item to another, from the best multiple of the start
         rated, users = learned
         start = Factors(start.U[users], start.V, start.bias)
-        self.C_ = self._resolve_c(rated, start, rng)
+        is_scaled = given.C == "scale"
+        self.C_ = SCALE * onset_of_factors(rated, start, rng) if is_scaled else given.C
         found = self._learn(rated, best_scaled(rated, start, self.C_), rng)
         return self._keep(R, users, found)
 
@@ -261,7 +271,7 @@ class RankingFactorization(BaseEstimator):
         scores: FloatArray = products.sum(axis=-1) + self.item_bias_[columns]
         return scores
 
-    def recommend(self, user: int, n: int = 10, *, exclude_rated: bool = True) -> IntArray:
+    def recommend(self, user: int, n: Count = 10, *, exclude_rated: bool = True) -> IntArray:
         """Return the items with the highest scores for a user, best first.
 
         Parameters
@@ -276,13 +286,13 @@ class RankingFactorization(BaseEstimator):
         scores = self.predict(user)
         if scores.ndim != 1:
             raise InvalidInputError(f"`user` must be one row of the ratings: got {user!r}.")
-        n_wanted = check_count("n", n)
+        check_call(RankingFactorization.recommend, n=n, exclude_rated=exclude_rated)
         order = np.argsort(-scores, kind="stable")
         if exclude_rated:
             rated = np.zeros(len(scores), dtype=bool)
             rated[self.ratings_.indices[slice(*self.ratings_.indptr[user : user + 2])]] = True
             order = order[~rated[order]]
-        return order[:n_wanted]
+        return order[:n]
 
     def score(self, ratings: Any) -> float:
         """Return the value of the measure for ratings by the same users, averaged over users.
@@ -318,22 +328,8 @@ class RankingFactorization(BaseEstimator):
         """Return rows of numbers for items, times the factors: what a model file is checked by."""
         return X @ np.column_stack([self.item_factors_, self.item_bias_])
 
-    def _check_size(self, R: Matrix) -> int:
-        n_components = check_count("n_components", self.n_components)
-        if n_components > min(R.shape):
-            raise InvalidInputError(
-                "`n_components` must not exceed the number of users or that of items: got "
-                f"{n_components}, and ratings of {R.shape[1]} items by {R.shape[0]} users."
-            )
-        return n_components
-
     def _rule(self) -> StoppingRule:
-        return StoppingRule.of(self.tol, self.max_iter)
-
-    def _resolve_c(self, ratings: Ratings, start: Factors, rng: np.random.Generator) -> float:
-        if isinstance(self.C, str) and self.C == "scale":
-            return SCALE * onset_of_factors(ratings, start, rng)
-        return check_positive("C", self.C, "Choose a positive value or 'scale'.")
+        return StoppingRule(self.tol, self.max_iter)
 
     def _learn(self, ratings: Ratings, start: Factors, rng: np.random.Generator) -> Factorization:
         rule = self._rule()

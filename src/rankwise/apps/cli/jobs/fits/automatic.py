@@ -4,20 +4,21 @@ Public names are written ``rankwise.name``: they are loaded when first used, so 
 waits for what another one needs.
 """
 
+import sys
 import time
-from functools import partial
 
 import rankwise
 from rankwise.apps.cli.fit_commands import Fit, FitAuto, FitCommand
 from rankwise.apps.cli.jobs.files import remember_columns
 from rankwise.apps.cli.jobs.fits.pairwise import fit_best_rls
-from rankwise.apps.cli.jobs.fits.training import FitInput, describe_kernel, fit_and_save, refuse_if
+from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save, refuse_if
+from rankwise.apps.cli.jobs.parameters import values_of
 from rankwise.apps.cli.output import print_json
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
-from rankwise.rankers.rls.rank_rls_cv import ALPHAS
+from rankwise.solve.iteration import Step
 
 
 def fit(command: Fit) -> None:
@@ -26,11 +27,10 @@ def fit(command: Fit) -> None:
     problem = FitInput.read(command, takes_raw=command.validate is None)
     queries = Queries.of(problem.preferences["qid"], problem.data.n_items)
     if problem.is_raw or (queries.n_queries > 1 and command.validate is None):
-        _search(command, problem, rankwise.AutoRanker())
+        _search(command, problem)
         return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
-    fit_best = partial(fit_best_rls, command, rankwise.RankRLS(), ALPHAS, problem, measure)
-    fit_and_save(command, problem, fit_best, describe_kernel)
+    fit_and_save(command, problem, lambda: fit_best_rls(command, {}, problem, measure))
 
 
 def fit_auto(command: FitAuto) -> None:
@@ -45,15 +45,19 @@ def fit_auto(command: FitAuto) -> None:
         f"{command.train} must name queries for fit auto: it has none. Name the column with --qid, "
         "or use fit rls for one global ranking.",
     )
-    _search(command, problem, rankwise.AutoRanker(time_budget=command.time_budget))
+    _search(command, problem)
 
 
-def _search(command: FitCommand, problem: FitInput, ranker: "rankwise.AutoRanker") -> None:
+def _search(command: FitCommand, problem: FitInput) -> None:
     """Fit to data that were read, save, and print what was found."""
     start = time.perf_counter()
     usual = "NDCG @ 10" if problem.has_qid else "Concordance"
-    ranker.set_params(measure=command.measure or usual)
+    given = values_of(rankwise.AutoRanker, command.parameters)
+    if given["progress"]:
+        given["progress"] = _say
+    ranker = rankwise.AutoRanker(command.measure or usual, **given)
     ranker.fit(problem.data.X, **problem.preferences)
+    ranker.set_params(progress=False)  # of this run, and not of the model
     remember_columns(ranker, problem.data)
     ranker.save(command.output)
     honest = ranker.honest_value_
@@ -68,3 +72,8 @@ def _search(command: FitCommand, problem: FitInput, ranker: "rankwise.AutoRanker
     else:
         print(ranker.report())
         print(f"Saved as {command.output}.")
+
+
+def _say(step: Step) -> None:
+    """Print a line about each family that was tried, for who waits at a terminal."""
+    print(step.label, file=sys.stderr)

@@ -5,21 +5,23 @@ from typing import Any
 
 from rankwise.apps.cli.fit_commands import ClusterCommand, Fit, FitLinear, FitRLS
 from rankwise.apps.cli.jobs.files import check_target, reading_options
-from rankwise.apps.cli.jobs.fits.pairwise import LEFT_OUT, fitted_linear, linear_ranker
+from rankwise.apps.cli.jobs.fits.pairwise import fitted_linear, linear_ranker
 from rankwise.apps.cli.jobs.fits.training import (
+    LEFT_OUT,
     Fitted,
     fit_and_save,
     measure_of,
-    parse_grid,
-    refuse_both,
     refuse_if,
 )
+from rankwise.apps.cli.jobs.parameters import refuse_idle, values_of
+from rankwise.apps.cli.parameters import flag_of
 from rankwise.apps.distributed.base import DaskRanker
 from rankwise.apps.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
 from rankwise.apps.distributed.engine import client_of
 from rankwise.apps.distributed.linear import DaskLinearRankRLS
 from rankwise.measures.graded import NDCG
 from rankwise.measures.registry import parse_measure
+from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 
 
@@ -30,30 +32,21 @@ def fit(command: Fit) -> None:
 
 
 def fit_rls(command: FitRLS) -> None:
-    """Fit RankRLS with a linear kernel."""
-    refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
-    alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
-    measure = measure_of(command, chooses=alphas is not None)
-    idle = {
-        f"--kernel {command.kernel}": command.kernel != "linear",
-        "--basis": command.basis is not None,
-        "--pairs": command.pairs is not None,
-        "--pairs-val": command.pairs_val is not None,
-    }
-    # one alpha, or the best of a grid by leaving out queries
-    options: dict[str, Any] = {
-        "cost": command.cost,
-        "ties": command.ties,
-        "query_weight": command.query_weight,
-    }
-    if alphas is None:
-        alpha = 1.0 if command.alpha is None else command.alpha
-        _fit_on_cluster(
-            command, DaskRankRLS(alpha, **options), lambda r: Fitted(r, "alpha", r.alpha), idle
-        )
-        return
-    search = DaskRankRLSCV(alphas, measure=measure, **options)
-    _fit_on_cluster(command, search, _chosen_by_queries, idle)
+    """Fit RankRLS with a linear kernel, for one alpha or for the best of a grid."""
+    texts = command.parameters
+    refuse_idle(texts, RankRLS, RankRLSCV, "alphas")
+    measure = measure_of(command, chooses="alphas" in texts)
+    if "alphas" in texts:
+        ranker: DaskRanker = DaskRankRLSCV(measure=measure)
+        values, fitted = values_of(RankRLSCV, texts), _chosen_by_queries
+    else:
+        ranker = DaskRankRLS()
+        values, fitted = values_of(RankRLS, texts), _fitted_for_alpha
+    known = ranker.get_params()
+    ranker.set_params(**{name: value for name, value in values.items() if name in known})
+    idle = {flag_of(name): True for name in texts if name not in (*known, "random_state")}
+    idle |= {"--pairs": command.pairs is not None, "--pairs-val": command.pairs_val is not None}
+    _fit_on_cluster(command, ranker, fitted, idle)
 
 
 def fit_linear(command: FitLinear) -> None:
@@ -84,7 +77,10 @@ def _fit_on_cluster(
     idle
         Options that have no effect on a cluster, and whether they were given.
     """
-    refuse_both(command.workers, command.cluster, "--workers and --cluster")
+    refuse_if(
+        command.workers is not None and command.cluster is not None,
+        "Only one of --workers and --cluster may be given: got both. Leave one of them out.",
+    )
     for option, is_given in {"--validate": command.validate is not None, **idle}.items():
         refuse_if(
             is_given,
@@ -92,7 +88,7 @@ def _fit_on_cluster(
             "scores of the files and hold out some of their queries. Leave one of them out.",
         )
     check_target(command.output)
-    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)), _describe_size)
+    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)))
 
 
 def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
@@ -101,9 +97,8 @@ def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
         return ranker.set_params(client=client).fit_files(command.train, **options).ranker_
 
 
-def _describe_size(ranker: Any) -> dict[str, Any]:
-    """Return the number of features."""
-    return {"n_features": ranker.n_features_in_}
+def _fitted_for_alpha(ranker: RankRLS) -> Fitted:
+    return Fitted(ranker, "alpha", ranker.alpha)
 
 
 def _chosen_by_queries(ranker: RankRLSCV) -> Fitted:

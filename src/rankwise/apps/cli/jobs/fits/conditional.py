@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from rankwise.apps.cli.fit_commands import FitConditional
 from rankwise.apps.cli.jobs.files import check_target
-from rankwise.apps.cli.jobs.fits.training import parse_grid, refuse_both, refuse_if
+from rankwise.apps.cli.jobs.fits.training import refuse_if
+from rankwise.apps.cli.jobs.parameters import refuse_idle, values_of
 from rankwise.apps.cli.output import counted, duration, print_json
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import DataFileError
@@ -90,23 +91,24 @@ def fit_conditional(command: FitConditional) -> None:
 
 
 def _refuse_idle_options(command: FitConditional) -> None:
-    refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
-    is_same = command.relation in SIGNS
+    texts = command.parameters
+    refuse_idle(texts, ConditionalRankRLS, ConditionalRankRLSCV, "alphas")
+    relation = texts.get("relation", ConditionalRankRLS().relation)
+    is_same = relation in SIGNS
     refuse_if(
         is_same == (command.items is not None),
-        f"--items must {'not ' if is_same else ''}come with --relation {command.relation}: "
+        f"--items must {'not ' if is_same else ''}come with --relation {relation}: "
         f"{'both objects are of one kind, given by --conditions' if is_same else 'got none'}.",
     )
-    for option, value in (("--measure", command.measure), ("--new", command.new)):
-        refuse_if(
-            value is not None and command.alphas is None,
-            f"{option} must come with --alphas, from which it chooses: got it alone. Add --alphas, "
-            "or leave it out.",
-        )
-    ranks = (command.n, command.new_conditions, command.new_items)
+    refuse_if(
+        command.measure is not None and "alphas" not in texts,
+        "--measure must come with --alphas, from which it chooses: got it alone. Add --alphas, or "
+        "leave it out.",
+    )
+    ranks = (command.top, command.new_conditions, command.new_items)
     refuse_if(
         any(value is not None for value in ranks) and command.rankings is None,
-        "--n, --new-conditions and --new-items must come with --rankings: got no table to write. "
+        "--top, --new-conditions and --new-items must come with --rankings: got no table to write. "
         "Add --rankings, or leave them out.",
     )
 
@@ -144,22 +146,11 @@ def _preferences(
 
 
 def _ranker(command: FitConditional) -> Any:
-    options: dict[str, Any] = {
-        "condition_kernel": command.condition_kernel,
-        "item_kernel": command.item_kernel,
-        "relation": command.relation,
-        "cost": command.cost,
-        "ties": command.ties,
-        "query_weight": command.query_weight,
-        "device": command.device,
-    }
-    if command.alphas is None:
-        return ConditionalRankRLS(1.0 if command.alpha is None else command.alpha, **options)
+    texts = command.parameters
+    if "alphas" not in texts:
+        return ConditionalRankRLS(**values_of(ConditionalRankRLS, texts))
     measure = None if command.measure is None else parse_measure(command.measure)
-    return ConditionalRankRLSCV(
-        parse_grid(command.alphas, "--alphas"), new=command.new or "conditions", measure=measure,
-        random_state=command.random_state, **options,
-    )  # fmt: skip
+    return ConditionalRankRLSCV(measure=measure, **values_of(ConditionalRankRLSCV, texts))
 
 
 def _rankings(
@@ -172,7 +163,7 @@ def _rankings(
         column = command.condition if command.items is None else command.item
         items = NamedObjects.read(command.new_items, column, "item")
     scores = ranker.predict(conditions.features, items.features)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : command.n or DEFAULT_NUMBER]
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : command.top or DEFAULT_NUMBER]
     rows = np.repeat(np.arange(len(order)), order.shape[1])
     return {
         "condition": conditions.names[rows],
@@ -189,7 +180,7 @@ def _report(
     items: NamedObjects,
     seconds: float,
 ) -> None:
-    chosen = command.alphas is not None
+    chosen = "alphas" in command.parameters
     alpha = ranker.alpha_ if chosen else ranker.alpha
     if command.json:
         sizes = {"n_conditions": len(conditions.names), "n_items": len(items.names)}
@@ -205,9 +196,8 @@ def _report(
     )
     print(f"Trained {type(ranker).__name__}(alpha={alpha:g}) on {objects} in {duration(seconds)}.")
     if chosen:
-        new = command.new or "conditions"
         measure = repr(ranker.path_.measure)
-        print(f"{measure} is {ranker.held_out_value_:.4f} with new {new} held out.")
+        print(f"{measure} is {ranker.held_out_value_:.4f} with new {ranker.new} held out.")
     print(f"Saved as {command.output}; rows of --conditions and --items are its own.")
     if command.rankings is not None:
         print(f"Wrote {command.rankings}.")

@@ -4,7 +4,6 @@ Public names are written ``rankwise.name``: they are loaded when first used, so 
 waits for what another one needs.
 """
 
-import sys
 import time
 from typing import Any
 
@@ -17,22 +16,15 @@ from rankwise.apps.cli.fit_commands import FitDORM, FitFactorization
 from rankwise.apps.cli.jobs.files import check_target
 from rankwise.apps.cli.jobs.fits.training import (
     FitInput,
-    Fitted,
-    describe_kernel_and_gap,
     fit_and_save,
-    kernel_of,
+    fit_or_choose,
     measure_of,
-    measured,
-    on_file,
-    parse_grid,
-    refuse_both,
     refuse_if,
 )
+from rankwise.apps.cli.jobs.parameters import refuse_idle, values_of
 from rankwise.apps.cli.output import counted, duration, print_json
-from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.core.errors import DataFileError
 from rankwise.io.tables.reading import open_table, require_column, write_table
-from rankwise.measures.value import Measure
 from rankwise.rankers.dorm.losses import default_measure
 
 DEFAULT_NUMBER = 10
@@ -43,74 +35,15 @@ DEFAULT_NUMBER = 10
 
 def fit_dorm(command: FitDORM) -> None:
     """Fit, save and report."""
-    refuse_both(command.c, command.cs, "--C and --Cs")
-    measure = measure_of(command, chooses=command.cs is not None) or default_measure(
-        command.objective
-    )
-    options = _dorm_options(command)
-    C, Cs = _number(command.c), _grid(command.cs)
+    texts, classes = command.parameters, (rankwise.DORM, rankwise.DORMCV)
+    refuse_idle(texts, *classes, "Cs")
+    values = values_of(classes["Cs" in texts], texts)
+    objective = values.get("objective", rankwise.DORM().objective)
+    measure = measure_of(command, chooses="Cs" in texts) or default_measure(objective)
     problem = FitInput.read(command)
-
-    def fit() -> Fitted:
-        if Cs is None:
-            return _fit_dorm_once(command, rankwise.DORM(C=C, **options), problem, measure)
-        return _fit_best_dorm(command, rankwise.DORMCV(Cs, measure=measure, **options), problem)
-
-    fit_and_save(command, problem, fit, describe_kernel_and_gap)
-
-
-def _dorm_options(command: FitDORM) -> dict[str, Any]:
-    return {
-        "objective": command.objective,
-        "kernel": kernel_of(command),
-        "decay": _decay(command.decay),
-        "basis": command.basis,
-        "tol": command.tol,
-        "max_iter": command.max_iter,
-        "progress": sys.stderr.isatty(),
-        "random_state": command.random_state,
-    }
-
-
-def _fit_dorm_once(
-    command: FitDORM, ranker: "rankwise.DORM", problem: FitInput, measure: Measure
-) -> Fitted:
-    ranker.fit(problem.data.X, **problem.preferences)
-    ranker.set_params(progress=False)  # of this run, and not of the model
-    return measured(command, ranker, "C", ranker.C_, problem, measure)
-
-
-def _fit_best_dorm(command: FitDORM, ranker: "rankwise.DORMCV", problem: FitInput) -> Fitted:
-    """Fit for every C: the validation file decides, or folds do."""
-    ranker.fit(problem.data.X, **problem.preferences, **problem.validation)
-    ranker.set_params(progress=False)  # of this run, and not of the model
-    unit = "queries" if problem.has_qid else "items"
-    judged = on_file(command) if problem.validation else f"by five folds of {unit}"
-    return Fitted(ranker, "C", ranker.C_, ranker.path_, judged)
-
-
-def _number(text: str | None) -> Any:
-    """Return a number, or the word for one adapted to the data."""
-    if text is None or text == "scale":
-        return "scale"
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInputError(f"--C must be a number or scale: got {text!r}.") from None
-
-
-def _grid(text: str | None) -> int | FloatArray | None:
-    """Return the values of C, or their number."""
-    if text is None:
-        return None
-    return int(text) if text.isdigit() else parse_grid(text, "--Cs")
-
-
-def _decay(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+    fit_and_save(
+        command, problem, lambda: fit_or_choose(command, problem, *classes, "Cs", "C", measure)
+    )
 
 
 # RankingFactorization
@@ -119,27 +52,21 @@ def _decay(text: str) -> float | str:
 def fit_factorization(command: FitFactorization) -> None:
     """Fit, save, report, and write recommendations if requested."""
     refuse_if(
-        command.n is not None and command.recommend is None,
-        "--n must come with --recommend: got it alone. Add --recommend, or leave it out.",
+        command.top is not None and command.recommend is None,
+        "--top must come with --recommend: got it alone. Add --recommend, or leave it out.",
     )
     check_target(command.output, command.ratings)
     check_target(command.recommend, command.ratings)
     ratings, users, items = _read_ratings(command)
-    model = rankwise.RankingFactorization(
-        command.n_components,
-        objective=command.objective,
-        C="scale" if command.c is None else command.c,
-        max_iter=command.max_iter,
-        progress=sys.stderr.isatty(),
-        random_state=command.random_state,
-    )
+    values = values_of(rankwise.RankingFactorization, command.parameters)
+    model = rankwise.RankingFactorization(**values)
     start = time.perf_counter()
     model.fit(ratings)
     seconds = time.perf_counter() - start
     model.set_params(progress=False)  # of this run, and not of the model
     model.save(command.output)
     if command.recommend is not None:
-        number = command.n or DEFAULT_NUMBER
+        number = command.top or DEFAULT_NUMBER
         write_table(command.recommend, _recommended(model, users, items, number))
     _print_factorization(command, model, ratings, seconds)
 

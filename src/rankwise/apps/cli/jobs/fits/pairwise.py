@@ -4,14 +4,10 @@ Public names are written ``rankwise.name``: they are loaded when first used, so 
 waits for what another one needs.
 """
 
-import re
-import sys
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 import rankwise
 from rankwise.apps.cli.fit_commands import FitCommand, FitKPCRank, FitLinear, FitRLS, FitSVM
@@ -23,35 +19,28 @@ from rankwise.apps.cli.jobs.files import (
     reading_options,
 )
 from rankwise.apps.cli.jobs.fits.training import (
+    LEFT_OUT,
     FitInput,
     Fitted,
     best_of,
-    describe_kernel,
-    describe_kernel_and_gap,
     fit_and_save,
-    kernel_of,
+    fit_or_choose,
     measure_of,
     measured,
     on_file,
-    parse_grid,
     refuse_beside_pairs,
-    refuse_both,
     refuse_if,
 )
+from rankwise.apps.cli.jobs.parameters import parse_size, refuse_idle, values_of
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import InvalidInputError
 from rankwise.io.reading import open_stream
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.rankers.rls.rank_rls_cv import ALPHAS
 from rankwise.selection.path import PAIR_MEASURES, SelectionPath
 from rankwise.solve.conjugate_gradients import last_known
 
-LEFT_OUT = "by leaving out each {} in turn"
-"""How exact hold-outs judge."""
 DEFAULT_MEMORY = "256M"
-DEFAULT_PATIENCE = 10
-UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-DEFAULT_COMPONENTS = 10
 
 
 # RankRLS
@@ -59,53 +48,41 @@ DEFAULT_COMPONENTS = 10
 
 def fit_rls(command: FitRLS) -> None:
     """Fit, save and report."""
-    refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
+    texts = command.parameters
+    refuse_idle(texts, rankwise.RankRLS, rankwise.RankRLSCV, "alphas")
     refuse_beside_pairs(command)
     refuse_if(
-        command.pairs_val is not None and (command.pairs is None or command.alphas is None),
+        command.pairs_val is not None and (command.pairs is None or "alphas" not in texts),
         "--pairs-val must come with --pairs and --alphas: its comparisons choose among the alphas.",
     )
-    alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
-    measure = measure_of(command, chooses=alphas is not None)
-    ranker = rankwise.RankRLS(
-        1.0 if command.alpha is None else command.alpha,
-        kernel=kernel_of(command),
-        cost=command.cost,
-        ties=command.ties,
-        query_weight=command.query_weight,
-        basis=command.basis,
-        random_state=command.random_state,
-    )
-    # one alpha, or the best of a grid
+    measure = measure_of(command, chooses="alphas" in texts)
+    values = values_of(rankwise.RankRLS, texts)  # errors in options before files are read
+    values_of(rankwise.RankRLSCV, texts)
     problem = FitInput.read(command, command.pairs)
-    if alphas is None:
-        fit = partial(_fit_rls_once, command, ranker, problem, measure)
-    else:
-        fit = partial(fit_best_rls, command, ranker, alphas, problem, measure, command.pairs_val)
-    fit_and_save(command, problem, fit, describe_kernel)
 
+    def fit() -> Fitted:
+        if "alphas" in texts:
+            return fit_best_rls(command, texts, problem, measure, command.pairs_val)
+        ranker = rankwise.RankRLS(**values).fit(problem.data.X, **problem.preferences)
+        return measured(command, ranker, "alpha", problem, measure)
 
-def _fit_rls_once(
-    command: FitCommand, ranker: "rankwise.RankRLS", problem: FitInput, measure: Measure | None
-) -> Fitted:
-    """Fit for the alpha of the ranker."""
-    ranker.fit(problem.data.X, **problem.preferences)
-    return measured(command, ranker, "alpha", ranker.alpha, problem, measure)
+    fit_and_save(command, problem, fit)
 
 
 def fit_best_rls(
     command: FitCommand,
-    ranker: "rankwise.RankRLS",
-    alphas: ArrayLike,
+    texts: dict[str, Any],
     problem: FitInput,
     measure: Measure | None,
     pairs_val: Path | None = None,
 ) -> Fitted:
     """Fit for every alpha and keep the best, by the validation file or by exact hold-outs."""
     X, preferences = problem.data.X, problem.preferences
+    values = {"alphas": ALPHAS, **values_of(rankwise.RankRLSCV, texts)}
     # validation rows decide on a path of fits
     if problem.validation:
-        path = ranker.fit_path(X, alphas=alphas, **preferences)
+        ranker = rankwise.RankRLS(**values_of(rankwise.RankRLS, texts))
+        path = ranker.fit_path(X, alphas=values["alphas"], **preferences)
         return best_of(command, path, problem, measure)
     # validation comparisons, or exact hold-outs of the training data, decide
     judges: dict[str, Any] = {}
@@ -114,22 +91,15 @@ def fit_best_rls(
         given = read_preferences(pairs_val, problem.data.items, codes=codes)
         judges = {"pairs_val": given["pairs"], "pair_weight_val": given["pair_weight"]}
     unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
-    _refuse_listwise(measure, unit)
-    known = set(rankwise.RankRLSCV().get_params()) - {"alpha"}
-    options = {name: value for name, value in ranker.get_params().items() if name in known}
-    search = rankwise.RankRLSCV(alphas, measure=measure, **options).fit(X, **preferences, **judges)
-    judged = f"on {pairs_val}" if judges else LEFT_OUT.format(unit)
-    return Fitted(search, "alpha", search.alpha_, search.path_, judged)
-
-
-def _refuse_listwise(measure: Measure | None, unit: str) -> None:
-    """Refuse measures of whole rankings if only pairs are left out."""
     known = ", ".join(map(repr, PAIR_MEASURES))
     refuse_if(
         unit != "query" and measure not in (None, *PAIR_MEASURES),
         f"--measure must be one of {known} where each {unit} is left out: got {measure!r}. Give "
         "data with queries, or --validate.",
     )
+    search = rankwise.RankRLSCV(measure=measure, **values).fit(X, **preferences, **judges)
+    judged = f"on {pairs_val}" if judges else LEFT_OUT.format(unit)
+    return Fitted(search, "alpha", search.alpha_, search.path_, judged)
 
 
 # LinearRankRLS
@@ -139,26 +109,31 @@ def fit_linear(command: FitLinear) -> None:
     """Fit for one alpha or for a grid in one run, save and report."""
     ranker = linear_ranker(command)
     memory = parse_size(command.memory or DEFAULT_MEMORY)
-    check_target(command.checkpoint)
+    check_target(None if ranker.checkpoint is None else Path(ranker.checkpoint))
+    problem = None
     if command.stream:
         check_target(command.output, command.train, command.validate)
-        fit_and_save(
-            command, None, lambda: _fit_linear_file(command, ranker, memory), _describe_iterations
-        )
     else:
         problem = FitInput.read(command, command.pairs)
-        fit_and_save(
-            command,
-            problem,
-            lambda: _fit_linear_rows(command, ranker, problem),
-            _describe_iterations,
-        )
+
+    def fit() -> Fitted:
+        if problem is None:
+            _fit_linear_file(command, ranker, memory)
+        else:
+            ranker.fit(problem.data.X, **problem.preferences, **problem.validation)
+        return fitted_linear(command, ranker)
+
+    fit_and_save(command, problem, fit)
 
 
-def _refuse_idle_linear(command: FitLinear) -> None:
-    """Refuse options that would have no effect together with the others."""
-    refuse_both(command.alpha, command.alphas, "--alpha and --alphas")
+def linear_ranker(command: FitLinear) -> "rankwise.LinearRankRLS":
+    """Return the ranker that the options ask for; refuse options without effect."""
+    texts = command.parameters
     refuse_beside_pairs(command)
+    refuse_if(
+        "alpha" in texts and "alphas" in texts,
+        "Only one of --alpha and --alphas may be given: got both. Leave one of them out.",
+    )
     refuse_if(
         command.stream and command.pairs is not None,
         "--stream must not come with --pairs: comparisons name rows anywhere in the file. Leave "
@@ -171,12 +146,12 @@ def _refuse_idle_linear(command: FitLinear) -> None:
             f"{option} must come with --stream: got it alone. Add --stream, or leave it out.",
         )
     refuse_if(
-        command.n_iter_no_change is not None and not command.early_stopping,
+        "n_iter_no_change" in texts and "early_stopping" not in texts,
         "--n-iter-no-change must come with --early-stopping: got it alone. Add --early-stopping, "
         "or leave it out.",
     )
     # a choice needs held-out data
-    chooses = command.alphas is not None or command.early_stopping
+    chooses = "alphas" in texts or "early_stopping" in texts
     refuse_if(
         command.stream and command.validate is None and chooses,
         "--stream must come with --validate when --alphas or --early-stopping leave a choice: got "
@@ -187,41 +162,11 @@ def _refuse_idle_linear(command: FitLinear) -> None:
         "--measure must not come with --pairs without --validate: held-out comparisons are judged "
         "by the share in the right order. Leave it out, or add --validate.",
     )
+    measure = measure_of(command, chooses=chooses) or "Concordance"
+    return rankwise.LinearRankRLS(measure=measure, **values_of(rankwise.LinearRankRLS, texts))
 
 
-def linear_ranker(command: FitLinear) -> "rankwise.LinearRankRLS":
-    """Return the ranker that the options ask for; refuse options without effect."""
-    _refuse_idle_linear(command)
-    alphas = None if command.alphas is None else parse_grid(command.alphas, "--alphas")
-    chooses = alphas is not None or command.early_stopping
-    patience = command.n_iter_no_change
-    return rankwise.LinearRankRLS(
-        1.0 if command.alpha is None else command.alpha,
-        alphas=alphas,
-        early_stopping=command.early_stopping,
-        n_iter_no_change=DEFAULT_PATIENCE if patience is None else patience,
-        max_iter=command.max_iter,
-        tol=command.tol,
-        dtype=command.dtype,
-        cost=command.cost,
-        ties=command.ties,
-        query_weight=command.query_weight,
-        measure=measure_of(command, chooses=chooses) or "Concordance",
-        progress=sys.stderr.isatty(),
-        checkpoint=None if command.checkpoint is None else str(command.checkpoint),
-        random_state=command.random_state,
-    )
-
-
-def _fit_linear_rows(
-    command: FitLinear, ranker: "rankwise.LinearRankRLS", problem: FitInput
-) -> Fitted:
-    """Fit to rows in memory."""
-    ranker.fit(problem.data.X, **problem.preferences, **problem.validation)
-    return fitted_linear(command, ranker)
-
-
-def _fit_linear_file(command: FitLinear, ranker: "rankwise.LinearRankRLS", memory: int) -> Fitted:
+def _fit_linear_file(command: FitLinear, ranker: "rankwise.LinearRankRLS", memory: int) -> None:
     """Fit to the rows of a file, read in parts."""
     options = reading_options(command.train, command.layout)
     validation: dict[str, Any] = {}
@@ -233,15 +178,12 @@ def _fit_linear_file(command: FitLinear, ranker: "rankwise.LinearRankRLS", memor
         ranker.fit_file(
             command.train, memory=memory, cache_dir=command.cache_dir, **options, **validation
         )
-    return fitted_linear(command, ranker)
 
 
 def fitted_linear(command: FitLinear, ranker: "rankwise.LinearRankRLS") -> Fitted:
     """Describe what was learned, and how alphas and iterations were judged."""
-    selection = _linear_selection(ranker)
     judged = "on a tenth held out" if command.validate is None else on_file(command)
-    ranker.set_params(progress=False, checkpoint=None)  # of this run, and not of the model
-    return Fitted(ranker, "alpha", ranker.alpha_, selection, judged)
+    return Fitted(ranker, "alpha", ranker.alpha_, _linear_selection(ranker), judged)
 
 
 def _linear_selection(ranker: "rankwise.LinearRankRLS") -> SelectionPath | None:
@@ -260,69 +202,28 @@ def _linear_selection(ranker: "rankwise.LinearRankRLS") -> SelectionPath | None:
     return SelectionPath("alpha", alphas, measure, found, unknown, None, np.zeros(len(alphas)))
 
 
-def _describe_iterations(ranker: "rankwise.LinearRankRLS") -> dict[str, Any]:
-    """Return the number of iterations, and which of them is kept."""
-    return {"n_iter": ranker.n_iter_, "best_iter": ranker.best_iter_}
-
-
-def parse_size(text: str) -> int:
-    """Return the number of bytes in a size such as ``512M`` or ``2G``."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)B?", text.strip(), re.IGNORECASE)
-    n_bytes = 0 if found is None else int(float(found[1]) * UNITS[found[2].upper()])
-    if n_bytes < 1:
-        raise InvalidInputError(f"--memory must be a size such as 512M or 2G: got {text!r}.")
-    return n_bytes
-
-
 # KPCRank
 
 
 def fit_kpcrank(command: FitKPCRank) -> None:
     """Fit, save and report."""
-    chooses = command.max_components is not None
-    refuse_both(command.n_components, command.max_components, "--n-components and --max-components")
+    grid, texts = "max_components", command.parameters
+    refuse_idle(texts, rankwise.KPCRank, rankwise.KPCRankCV, grid)
     refuse_beside_pairs(command)
     refuse_if(
-        chooses and command.pairs is not None,
+        grid in texts and command.pairs is not None,
         "--max-components must not come with --pairs: the number of components is chosen by items "
         "with scores. Give --n-components.",
     )
-    measure = measure_of(command, chooses=chooses)
-    options: dict[str, Any] = {
-        "kernel": kernel_of(command),
-        "alpha": command.alpha,
-        "cost": command.cost,
-        "ties": command.ties,
-        "query_weight": command.query_weight,
-    }
+    measure = measure_of(command, chooses=grid in texts)
+    classes = rankwise.KPCRank, rankwise.KPCRankCV
+    values_of(classes[grid in texts], texts)  # errors in options before files are read
     problem = FitInput.read(command, command.pairs)
-    fit = _fit_best_kpcrank if chooses else _fit_kpcrank_once
-    fit_and_save(command, problem, lambda: fit(command, options, problem, measure), describe_kernel)
-
-
-def _fit_kpcrank_once(
-    command: FitKPCRank, options: dict[str, Any], problem: FitInput, measure: Measure | None
-) -> Fitted:
-    number = command.n_components
-    ranker = rankwise.KPCRank(DEFAULT_COMPONENTS if number is None else number, **options)
-    ranker.fit(problem.data.X, **problem.preferences)
-    return measured(command, ranker, "n_components", ranker.n_components_, problem, measure)
-
-
-def _fit_best_kpcrank(
-    command: FitKPCRank, options: dict[str, Any], problem: FitInput, measure: Measure | None
-) -> Fitted:
-    """Fit for every number of components: the validation file decides, or hold-outs do."""
-    assert command.max_components is not None
-    ranker = rankwise.KPCRankCV(command.max_components, measure=measure, **options)
-    ranker.fit(problem.data.X, **problem.preferences, **problem.validation)
-    if problem.validation:
-        judged = on_file(command)
-    elif problem.has_qid:
-        judged = "by leaving out each query in turn"
-    else:
-        judged = "by five folds of items"
-    return Fitted(ranker, "n_components", ranker.n_components_, ranker.path_, judged)
+    fit_and_save(
+        command,
+        problem,
+        lambda: fit_or_choose(command, problem, *classes, grid, "n_components", measure),
+    )
 
 
 # RankSVM
@@ -330,51 +231,27 @@ def _fit_best_kpcrank(
 
 def fit_svm(command: FitSVM) -> None:
     """Fit, save and report."""
-    refuse_both(command.c, command.cs, "--C and --Cs")
+    texts = command.parameters
     refuse_beside_pairs(command)
     refuse_if(
-        command.cs is not None and command.validate is None,
+        "C" in texts and "Cs" in texts,
+        "Only one of --C and --Cs may be given: got both. Leave one of them out.",
+    )
+    refuse_if(
+        "Cs" in texts and command.validate is None,
         "--Cs must come with --validate: got no data to choose on. Put some queries into a file of "
         "their own.",
     )
-    grid = None if command.cs is None else parse_grid(command.cs, "--Cs")
-    measure = measure_of(command, chooses=grid is not None)
-    ranker = rankwise.RankSVM(
-        1.0 if command.c is None else command.c,
-        loss=command.loss,
-        kernel=kernel_of(command),
-        cost=command.cost,
-        query_weight=command.query_weight,
-        basis=command.basis,
-        tol=command.tol,
-        max_iter=command.max_iter,
-        progress=sys.stderr.isatty(),
-        random_state=command.random_state,
-    )
-    # one C, or the best of a path on the validation file
+    grid = values_of(rankwise.RankSVM.fit_path, texts)
+    measure = measure_of(command, chooses="Cs" in texts)
+    ranker = rankwise.RankSVM(**values_of(rankwise.RankSVM, texts))
     problem = FitInput.read(command, command.pairs)
-    fit_and_save(
-        command,
-        problem,
-        lambda: _fit_svm_path(command, ranker, grid, problem, measure),
-        describe_kernel_and_gap,
-    )
 
+    # one C, or the best of a path on the validation file
+    def fit() -> Fitted:
+        X, preferences = problem.data.X, problem.preferences
+        if grid:
+            return best_of(command, ranker.fit_path(X, **grid, **preferences), problem, measure)
+        return measured(command, ranker.fit(X, **preferences), "C", problem, measure)
 
-def _fit_svm_path(
-    command: FitSVM,
-    ranker: "rankwise.RankSVM",
-    grid: FloatArray | None,
-    problem: FitInput,
-    measure: Measure | None,
-) -> Fitted:
-    """Fit for one C, or for every C of a grid and choose by the validation file."""
-    X, preferences = problem.data.X, problem.preferences
-    if grid is None:
-        ranker.fit(X, **preferences)
-        fitted = measured(command, ranker, "C", ranker.C, problem, measure)
-    else:
-        path = ranker.fit_path(X, Cs=grid, **preferences)
-        fitted = best_of(command, path, problem, measure)
-    fitted.ranker.set_params(progress=False)  # of this run, and not of the model
-    return fitted
+    fit_and_save(command, problem, fit)

@@ -2,15 +2,14 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rankwise.apps.cli.commands import SmallSampleCommand
-from rankwise.apps.cli.fit_commands import FitCommand, KernelCommand
+from rankwise.apps.cli.fit_commands import FitCommand, PairsCommand
 from rankwise.apps.cli.jobs.files import (
     check_target,
     given_scores,
@@ -22,12 +21,12 @@ from rankwise.apps.cli.jobs.files import (
     remember_columns,
     usual_item,
 )
+from rankwise.apps.cli.jobs.parameters import values_of
 from rankwise.apps.cli.output import counted, duration, print_json, print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import decimals
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.features.kernels import Kernel, as_kernel
 from rankwise.io.data import RankingData
 from rankwise.io.tables.table import CellError
 from rankwise.measures.registry import parse_measure
@@ -36,8 +35,18 @@ from rankwise.rankers.base import PointRanker, RankerPath
 from rankwise.selection.holdouts import HeldOut
 from rankwise.selection.path import SelectionPath, as_measure, judge_scores
 
+LEFT_OUT = "by leaving out each {} in turn"
+"""How exact hold-outs judge."""
+
+ROUNDING = 1e-12
+"""Values of a measure that differ by less are equal."""
+
 MOST_ROWS = 32
 """Rows of a printed table of values; of a longer grid it shows evenly spaced ones."""
+
+
+OF_RUN = {"progress": False, "checkpoint": None}
+"""Parameters that are not saved, and their values in a saved ranker."""
 
 
 @final
@@ -86,7 +95,7 @@ class FitInput:
         if pairs is None:
             preferences = {"y": given_scores(command.train, data), "qid": data.qid}
         else:
-            keep_ties = getattr(command, "ties", "drop") == "keep"
+            keep_ties = command.parameters.get("ties") == "keep"
             codes = getattr(command, "codes", None)
             preferences = read_preferences(pairs, data.items, keep_ties=keep_ties, codes=codes)
             if command.layout.qid is not None:
@@ -129,7 +138,7 @@ def _read_training_items(command: FitCommand, *, takes_raw: bool, find_items: bo
     try:
         layout = command.layout
         if find_items and is_table(command.train):
-            layout = replace(layout, item=usual_item(command.train))
+            layout = replace(layout, item=layout.item or usual_item(command.train))
         return read_data(command.train, layout, find_items=find_items)
     except DataFileError as error:
         if not isinstance(error.__cause__ or error, CellError):
@@ -164,12 +173,7 @@ class Fitted:
     judged: str = ""
 
 
-def fit_and_save(
-    command: FitCommand,
-    problem: FitInput | None,
-    fit: Callable[[], Fitted],
-    describe: Callable[[Any], dict[str, Any]],
-) -> None:
+def fit_and_save(command: FitCommand, problem: FitInput | None, fit: Callable[[], Fitted]) -> None:
     """Fit, save the ranker and print what was done.
 
     Parameters
@@ -180,16 +184,18 @@ def fit_and_save(
         The training data; None if ``fit`` reads the training file itself, in parts.
     fit
         Fits and chooses.
-    describe
-        Returns what the family of a fitted ranker reports: kernel, iterations, gap.
     """
     start = time.perf_counter()
     fitted = fit()
     seconds = time.perf_counter() - start
+    # progress and checkpoints are of this run, and not of the model
+    known = fitted.ranker.get_params()
+    of_run = {name: value for name, value in OF_RUN.items() if name in known}
+    fitted.ranker.set_params(**of_run)
     if problem is not None:
         remember_columns(fitted.ranker, problem.data)
     fitted.ranker.save(command.output)
-    report = FitReport(fitted, describe(fitted.ranker), _sizes(fitted.ranker, problem), seconds)
+    report = FitReport(fitted, _details(fitted.ranker), _sizes(fitted.ranker, problem), seconds)
     if command.json:
         print_json({"model": str(command.output), **report.summary})
     else:
@@ -213,20 +219,17 @@ def refuse_both(first: object, second: object, names: str) -> None:
     )
 
 
-def refuse_beside_pairs(command: Any) -> None:
+def refuse_beside_pairs(command: PairsCommand) -> None:
     """Refuse options about scores together with comparisons, and codes without them."""
     refuse_if(
         command.codes is not None and command.pairs is None,
         "--codes must come with --pairs: they say what its column of who won means.",
     )
-    for option in ("query_weight",) if command.layout.qid is None else ():
-        known = option in {entry.name for entry in fields(command)}
-        wrong = known and getattr(command, option) != getattr(type(command), option)
-        refuse_if(
-            command.pairs is not None and wrong,
-            f"--{option.replace('_', '-')} must not come with --pairs: it is about items with "
-            "scores. Leave one of them out.",
-        )
+    refuse_if(
+        command.pairs is not None and "query_weight" in command.parameters and command.qid is None,
+        "--query-weight must not come with --pairs: it is about items with scores. Leave one of "
+        "them out.",
+    )
 
 
 def measure_of(command: FitCommand, *, chooses: bool) -> Measure | None:
@@ -239,50 +242,6 @@ def measure_of(command: FitCommand, *, chooses: bool) -> Measure | None:
         "nothing to measure. Add one of them, or leave it out.",
     )
     return parse_measure(command.measure)
-
-
-LARGEST_GRID = 10_000
-"""The largest number of values of a grid; more is taken for a typing error."""
-
-
-def parse_grid(text: str, option: str) -> FloatArray:
-    """Return the values of a grid such as ``0.1,1,10`` or ``1e-3:1e3:7``."""
-    try:
-        if ":" not in text:
-            return np.array([float(part) for part in text.split(",")])
-        first, last, number = text.split(":")
-        grid = _geometric(float(first), float(last), min(int(number), LARGEST_GRID + 1))
-    except ValueError:
-        raise InvalidInputError(
-            f"{option} must be a list such as 0.1,1,10 or a range such as 1e-3:1e3:7 "
-            f"(first:last:number), all above 0: got {text!r}."
-        ) from None
-    refuse_if(
-        len(grid) > LARGEST_GRID,
-        f"{option} must ask for at most {LARGEST_GRID:,} values: got {text!r}.",
-    )
-    return grid
-
-
-def _geometric(first: float, last: float, number: int) -> FloatArray:
-    if not (0 < first < np.inf and 0 < last < np.inf and number > 0):
-        raise ValueError("no logarithm, or no value")
-    return np.geomspace(first, last, number)
-
-
-def kernel_of(command: KernelCommand | SmallSampleCommand) -> Kernel:
-    """Return the kernel with the parameters that were given."""
-    kernel = as_kernel(command.kernel)
-    options = {"gamma": command.gamma, "degree": command.degree, "coef0": command.coef0}
-    given = {name: value for name, value in options.items() if value is not None}
-    known = {entry.name for entry in fields(kernel)}  # type: ignore[arg-type]
-    for name in given:
-        refuse_if(
-            name not in known,
-            f"--{name} must belong to the kernel: {command.kernel} has no {name}. Leave it out, or "
-            "choose another --kernel.",
-        )
-    return replace(kernel, **given)  # type: ignore[type-var]
 
 
 # Judging
@@ -319,10 +278,11 @@ def best_of(
     command: FitCommand, path: RankerPath, problem: FitInput, measure: Measure | None
 ) -> Fitted:
     """Return the ranker of a path that does best on the validation file."""
+    rule = command.parameters.get("rule", "best")
     given = problem.validation
     scores = path.predict(given["X_val"])
     selection = judge(path.parameter, path.grid, scores, given["y_val"], given["qid_val"], measure)
-    best = selection.best()
+    best = selection.best(rule)
     value = float(selection.grid[best])
     return Fitted(path[best], path.parameter, value, selection, on_file(command))
 
@@ -331,18 +291,43 @@ def measured(
     command: FitCommand,
     ranker: PointRanker,
     parameter: str,
-    value: float,
     problem: FitInput,
     measure: Measure | None,
 ) -> Fitted:
     """Return a single ranker, measured on the validation file if there is one."""
     given = problem.validation
+    value = getattr(ranker, f"{parameter}_", None) or getattr(ranker, parameter)
     if not given:
         return Fitted(ranker, parameter, value)
     scores = ranker.predict(given["X_val"])[None]
     grid = np.array([value])
     selection = judge(parameter, grid, scores, given["y_val"], given["qid_val"], measure)
     return Fitted(ranker, parameter, value, selection, on_file(command))
+
+
+def fit_or_choose(
+    command: FitCommand,
+    problem: FitInput,
+    single: type[Any],
+    search: type[Any],
+    grid: str,
+    parameter: str,
+    measure: Measure | None,
+) -> Fitted:
+    """Fit a ranker or, with a grid, its search: the validation file decides, or folds do."""
+    X, preferences, texts = problem.data.X, problem.preferences, command.parameters
+    if grid not in texts:
+        ranker = single(**values_of(single, texts)).fit(X, **preferences)
+        return measured(command, ranker, parameter, problem, measure)
+    ranker = search(measure=measure, **values_of(search, texts))
+    ranker.fit(X, **preferences, **problem.validation)
+    if problem.validation:
+        judged = on_file(command)
+    elif problem.has_qid and ranker.cv == "auto":
+        judged = LEFT_OUT.format("query")
+    else:
+        judged = f"by five folds of {'queries' if problem.has_qid else 'items'}"
+    return Fitted(ranker, parameter, getattr(ranker, f"{parameter}_"), ranker.path_, judged)
 
 
 def on_file(command: FitCommand) -> str:
@@ -353,14 +338,15 @@ def on_file(command: FitCommand) -> str:
 # Reporting
 
 
-def describe_kernel(ranker: Any) -> dict[str, Any]:
-    """Return the kernel."""
-    return {"kernel": repr(ranker.kernel_)}
-
-
-def describe_kernel_and_gap(ranker: Any) -> dict[str, Any]:
-    """Return kernel, number of iterations and gap."""
-    return {**describe_kernel(ranker), "n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
+def _details(ranker: Any) -> dict[str, Any]:
+    """Return what a ranker says of its kernel, its iterations and its gap, if it has them."""
+    known = vars(ranker)
+    found = {"kernel": repr(known["kernel_"])} if "kernel_" in known else {}
+    if "solution_" in known:
+        found |= {"n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
+    if "best_iter_" in known:
+        found |= {"n_iter": ranker.n_iter_, "best_iter": ranker.best_iter_}
+    return found
 
 
 def _sizes(ranker: Any, problem: FitInput | None) -> dict[str, int | None]:
@@ -438,7 +424,9 @@ def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
     ]
     print_table([name, repr(selection.measure), ""], rows)
     print(f"Judged {fitted.judged}.")
-    if len(grid) > 1 and grid[chosen] in (grid.min(), grid.max()):
+    order = np.argsort(grid).tolist()
+    next_to_end = {order[0]: order[1:2], order[-1]: order[-2:-1]}.get(chosen, [])
+    if any(abs(selection.values[chosen] - selection.values[at]) > ROUNDING for at in next_to_end):
         print(f"The chosen {name} is at an end of the grid: a wider grid may have a better one.")
 
 
