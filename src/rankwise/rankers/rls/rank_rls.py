@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_positive
 from rankwise.core.devices import Device, as_device, memory_of
+from rankwise.core.params import Advice, CheckedWith, Positive, RandomSeed, checked
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
@@ -141,16 +141,16 @@ class RankRLS(ClosedFormRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: Annotated[float, Positive(), Advice(ALPHA_REMEDY)] = 1.0,
         *,
         kernel: KernelLike = "linear",
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
-        basis: int | ArrayLike | None = None,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
         device: str | None = None,
         solver: Literal["auto", "direct", "iterations"] | ConjugateGradients = "auto",
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -195,7 +195,7 @@ class RankRLS(ClosedFormRanker):
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
         """
-        alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
+        alpha = checked(self).alpha
         device = as_device(self.device, X)
         X, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
@@ -252,6 +252,7 @@ class RankRLS(ClosedFormRanker):
         >>> path[1].alpha
         10.0
         """
+        checked(self)
         grid = check_alphas(alphas)
         device = as_device(self.device, X)
         X, data = read_training(
