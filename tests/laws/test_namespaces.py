@@ -138,7 +138,6 @@ class TestMaps:
         F, C = MAPS[name].raw(given)
         Z = F if C is None else solve_rows(C, F)
         assert_same(Z, MAPS[name].map(NEW), 1e-9)
-        F[...] = 0.0  # a solver may overwrite them
         np.testing.assert_array_equal(to_host(given), NEW)
 
     def test_scores(self, name, there, monkeypatch):
@@ -301,10 +300,9 @@ def test_pairs_left_out_of_a_complete_graph(there, is_explicit, mu):
         space = SimpleNamespace(
             is_explicit=is_explicit,
             kernel_matrix=lambda *_: there(K.copy()),
-            features=lambda *_: X,
+            features=lambda *_: there(X),
         )
-        device = SimpleNamespace(array=there)
-        return leave_out_of_complete(space, np.arange(13), Y, weight, np.array([mu]), device)
+        return leave_out_of_complete(space, np.arange(13), Y, weight, np.array([mu]))
 
     found, expected = left_out(there), left_out(np.array)
     np.testing.assert_array_equal(found.right, expected.right)

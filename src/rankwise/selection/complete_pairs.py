@@ -7,13 +7,13 @@ from typing import Self, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, dense_rows
-from rankwise.core.devices import Device
 from rankwise.core.errors import NothingToLearnError
 from rankwise.core.namespaces import (
     Array,
     add_to_diagonal,
     blocks_of,
     cholesky_in_place,
+    contiguous,
     gram,
     invert_factored,
     is_on_host,
@@ -28,7 +28,6 @@ from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import standard_query_weight
 from rankwise.native.holdouts import complete_pairs
 from rankwise.selection.holdouts import PairsHeldOut
-from rankwise.selection.systems import there
 from rankwise.selection.ties import credit_of, tie_share, zero_ties
 from rankwise.solve.normal_equations import Spectrum
 
@@ -60,7 +59,6 @@ def leave_out_of_complete(
     Y: FloatArray,
     weight: FloatArray,
     mus: FloatArray,
-    device: Device | None = None,
 ) -> PairsHeldOut:
     """Leave out all pairs of a graph in which every two items are joined, ties kept or absent.
 
@@ -71,7 +69,7 @@ def leave_out_of_complete(
     Parameters
     ----------
     space : FunctionSpace
-        Where the problem is solved.
+        Where the problem is solved, and whose rows say where to compute.
     rows : (n_items,)
         The rows of the items in the space.
     Y : (n_items, n_outputs)
@@ -80,8 +78,6 @@ def leave_out_of_complete(
         Sample weights, above 0.
     mus : (n_alphas,)
         The factors of the squared norm if the cost is the weighted scatter itself.
-    device : Device, optional
-        Where to compute.
 
     Returns
     -------
@@ -93,7 +89,7 @@ def leave_out_of_complete(
     [PTA09] Sect. 3.4: the problem (34) with the graph (35), solved by (36). One 2 x 2 solve per
     pair takes the place of the rank-3 update (37), (38) and of its precomputed matrices (39).
     """
-    inverse, decisive = _inverse_of(space, rows, weight, device), decisive_items(Y)
+    inverse, decisive = _inverse_of(space, rows, weight), decisive_items(Y)
     parts, solutions = [], []
     for mu in mus.tolist():
         found = inverse(mu)  # [PTA09] (36), for the problem (34) with the graph (35)
@@ -254,11 +250,12 @@ def _count_compiled(
 
 
 def _inverse_of(
-    space: FunctionSpace, rows: IntArray, weight: FloatArray, device: Device | None = None
+    space: FunctionSpace, rows: IntArray, weight: FloatArray
 ) -> "_KernelInverse | _FeatureInverse":
-    if space.is_explicit:
-        return _FeatureInverse.of(there(dense_rows(space.features(rows)), device), weight)
-    return _KernelInverse.of(space.kernel_matrix(rows, device), weight)
+    if not space.is_explicit:
+        return _KernelInverse.of(space.kernel_matrix(rows), weight)
+    Z = space.features(rows)
+    return _FeatureInverse.of(dense_rows(Z) if is_on_host(Z) else Z, weight)
 
 
 @final
@@ -277,7 +274,7 @@ class _KernelInverse:
     @classmethod
     def of(cls, K: Array, weight: FloatArray) -> Self:
         """Centre a kernel matrix, which is overwritten."""
-        xp = namespace_of(K)
+        xp, K = namespace_of(K), contiguous(K)
         means = xp.mean(K, axis=0)
         K -= means
         K -= (means - xp.mean(means))[:, None]

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy import sparse
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
-from rankwise.core.devices import Device
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.namespaces import Array, blocks_of, like, namespace_of, take_rows, to_host
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace
@@ -27,7 +26,6 @@ def leave_edge_out(
     *,
     cost: Cost = "magnitude",
     query_weight: QueryWeight = "items",
-    device: Device | None = None,
 ) -> EdgesHeldOut:
     r"""Predict each comparison from all the others.
 
@@ -38,7 +36,7 @@ def leave_edge_out(
     Parameters
     ----------
     space : FunctionSpace
-        Where the problem is solved.
+        Where the problem is solved; it is decomposed where its rows are.
     data : TrainingData
         The comparisons.
     alphas : (n_alphas,)
@@ -48,8 +46,6 @@ def leave_edge_out(
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
         As in `PreferenceGraph.from_pairs`; the weight of a query is always that of all its
         comparisons.
-    device : Device, optional
-        Where to decompose and project.
 
     Notes
     -----
@@ -58,7 +54,7 @@ def leave_edge_out(
     """
     pairs, margin, weight = pair_targets(data, cost, query_weight)
     graph = PreferenceGraph.of(data, cost=cost, query_weight=query_weight)
-    system, spectrum, differences = _decomposed(space, graph, device)
+    system, spectrum, differences = _decomposed(space, graph)
     # predictions with each comparison, its leverage, and what that leaves of 1
     inverse = 1.0 / (spectrum.values[:, None] + alphas)
     gain = inverse if system.root is None else spectrum.values[:, None] * inverse
@@ -79,19 +75,19 @@ def leave_edge_out(
 
 
 def _decomposed(
-    space: FunctionSpace, graph: PreferenceGraph, device: Device | None
+    space: FunctionSpace, graph: PreferenceGraph
 ) -> tuple[System, Spectrum, Callable[[IntArray, IntArray], Array]]:
     """Return the normal equations, their spectrum, and comparisons in its eigenvectors.
 
     The latter is a function of winners and losers, (n_pairs, order).
     """
     if space.is_explicit:
-        Z = space.features() if device is None else device.array(dense_rows(space.features()))
+        Z = space.features()
         system = System.primal(graph, Z)
         spectrum = system.spectrum()
         V = spectrum.vectors
         return system, spectrum, lambda i, j: (_rows(Z, i) - _rows(Z, j)) @ V
-    K = space.kernel_matrix(device=device)
+    K = space.kernel_matrix()
     root, system = graph.laplacian.root(), System.dual(graph, K, trusted=space.kernel_is_trusted)
     del K
     spectrum = system.spectrum()
