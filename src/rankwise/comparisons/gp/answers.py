@@ -170,6 +170,8 @@ class GivenAnswers:
         The names of the covariates.
     covariates : (n_answers, n_covariates)
         Positive in favour of the winner, or of the first item of a tie.
+    usual : tuple of float
+        The value of each in all answers, in favour of the item shown first; 0 if it was not one.
     """
 
     names: NDArray[Any] | None
@@ -183,6 +185,7 @@ class GivenAnswers:
     date: FloatArray | None = None
     effects: tuple[str, ...] = ()
     covariates: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    usual: tuple[float, ...] = ()
 
     @classmethod
     def by_name(
@@ -219,6 +222,7 @@ class GivenAnswers:
                 "ties, margins and weights into columns of the table."
             )
         table = table.with_order() if first else table
+        usual = np.where(np.ptp(table.covariates, axis=0) == 0.0, table.covariates[0], 0.0)
         won, tied = table.decided, np.flatnonzero(table.tied)
         rows = np.append(won, tied)
         return cls(
@@ -233,6 +237,7 @@ class GivenAnswers:
             None if table.date is None else table.date[rows],
             table.covariate_names,
             np.vstack([table.winner_covariates, table.covariates[tied]]),
+            tuple(usual.tolist()),
         )
 
     @classmethod

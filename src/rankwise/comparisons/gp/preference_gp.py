@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias, final, get_args, overload
@@ -79,6 +79,7 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
+from rankwise.core.params import shown
 from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import (
     ITEM_EFFECT_MEDIAN,
@@ -132,9 +133,10 @@ AMPLITUDE_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the amplitude over which certainty is averaged."""
 
 CAUTIOUS_SHARE = 0.2
-"""Usual deviation of scores where certainty is told, as a share of that in a search for parameters.
-Questions that end once an order seems certain must be right where scores are close to the noise,
-too; chosen questions hardly tell whether they are, so the prior decides."""
+"""Usual deviation of scores that are close to the noise, as a share of that of other scores. It is
+that of items known by name alone, as in a leaderboard: few answers cannot tell their scores from
+noise. And it counts where certainty is stated: questions that end once an order seems certain must
+be right where scores are close, too, and chosen questions hardly tell whether they are."""
 
 SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
 """From how many deviations on an answer was expected, and the share of those that came otherwise
@@ -572,7 +574,7 @@ class PreferenceGP(Ranker):
         plain = (0.0,) * len(answers.effects)
         if when is not None:
             table, plain = table.rounded(MAX_DATED), (when[0], *plain)
-        shown, comparisons = table.shown_as(ShownItems.plain(len(X), plain), items)
+        in_context, comparisons = table.shown_as(ShownItems.plain(len(X), plain), items)
         likelihood = self._starting_likelihood(comparisons)
         rows = items.rows(data.weight)
         kernel = self.kernel if has_features or self.kernel is not None else "linear"
@@ -588,7 +590,7 @@ class PreferenceGP(Ranker):
             terms.append(Tastes(own))
         basis = None if self.basis is None else choose_basis(self.basis, X, rng)
         model = Model(
-            X, items.copies(), shown, tuple(terms), likelihood, basis, self.method, self.device
+            X, items.copies(), in_context, tuple(terms), likelihood, basis, self.method, self.device
         )
         # the candidates: without circles, with them, or both
         circular = replace(model, terms=(*model.terms, Circles(own)))
@@ -659,6 +661,7 @@ class PreferenceGP(Ranker):
             rng,
             bounds=self.bounds,
             hyperprior=self.hyperprior,
+            spread=CAUTIOUS_SHARE if model.is_by_name else 1.0,
             **how,
         )
         return replace(model.with_theta(kernel.theta), likelihood=likelihood), sites
@@ -809,7 +812,7 @@ class PreferenceGP(Ranker):
         first[:, self._model.columns(Effects)] = np.eye(n_effects)
         mean, variance = self._process.difference(first, second)
         reach = float(ndtri(0.5 + 0.5 * EFFECT_LEVEL)) * np.sqrt(variance)
-        ends = zip(effects.effects, mean, mean - reach, mean + reach, strict=True)
+        ends = zip(effects.effects, mean, mean - reach, mean + reach, effects.usual, strict=True)
         return tuple(Effect(name, *map(float, values)) for name, *values in ends)
 
     @property
@@ -973,11 +976,12 @@ class PreferenceGP(Ranker):
             True for the probability of a recorded answer, with its noise and possible flip; False
             for that of the scores themselves.
         covariates : dict of (n_pairs,), optional
-            Covariates, positive in favour of the first item, by the names of ``effects_``; 0 by
-            default.
+            Covariates, positive in favour of the first item, by the names of ``effects_``. For an
+            answer the default is what they were in all comparisons, if that was one number (the
+            first item is shown first, or plays at home); else it is 0.
         judge : (n_pairs,) or a name, optional
-            Who will answer, among the judges of `fit`; by default a random judge. With ``tastes``
-            anyone else is a person about whom nothing is known.
+            Who will answer. By default, and for those unknown to `fit`, one of the judges, drawn by
+            their numbers of answers; with ``tastes`` a person about whom nothing is known.
         date : (n_pairs,) or a date, optional
             With ``drift``: the date of the answer; by default the last date of `fit`.
 
@@ -1006,7 +1010,7 @@ class PreferenceGP(Ranker):
                 f"{len(first)} and {len(second)}."
             )
         first, second = (self._at_date(rows, date) for rows in (first, second))
-        first = self._with_values(first, covariates)
+        first = self._with_values(first, covariates, use_usual=noisy)
         if self._model.term(Tastes) is not None:
             persons = self._persons(judge, len(first), NEW_PERSON if noisy else NOBODY)
             mean, variance = self._process.difference_by_person(first, second, persons)
@@ -1015,7 +1019,7 @@ class PreferenceGP(Ranker):
             mean, variance = self._process.difference(first, second)
         if noisy:
             who = self._judge_codes(judge, len(first))
-            return self.likelihood_.answer_probabilities(mean, variance, Outcomes(judge=who))
+            return self._answer_probabilities(mean, variance, who)
         return np.asarray(ndtr(mean / np.sqrt(np.maximum(variance, 1e-200))))  # [TH10] eq. (11)
 
     def _at_date(self, rows: FloatArray, date: Any) -> FloatArray:
@@ -1032,20 +1036,38 @@ class PreferenceGP(Ranker):
         rows[:, self._model.columns(Drift)] = dates[:, None]
         return rows
 
+    def _answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, who: IntArray
+    ) -> FloatArray:
+        """Return the probabilities of recorded answers; unknown judges are a mixture of all."""
+        likelihood = self.likelihood_
+        found = likelihood.answer_probabilities(mean, variance, Outcomes(judge=who))
+        unknown = np.flatnonzero(who == 0)
+        if not isinstance(likelihood, ByJudge) or len(unknown) == 0:
+            return found
+        n_answers = sum_by(self._recorded.judges, self._recorded.count, likelihood.n_judges + 1)
+        share = n_answers[1:] / n_answers[1:].sum()
+        mixed = np.zeros_like(found[unknown])
+        for judge in np.flatnonzero(share > 0.0).tolist():
+            one = Outcomes(judge=np.full(len(unknown), judge + 1))
+            own = likelihood.answer_probabilities(mean[unknown], variance[unknown], one)
+            mixed += share[judge] * own
+        found[unknown] = mixed
+        return found
+
     def _judge_codes(self, judge: Any, n_pairs: int) -> IntArray:
-        """Return who answers, counted from 1; 0 for any judge."""
+        """Return who answers, counted from 1; 0 for judges who are not known."""
         if judge is None:
             return np.zeros(n_pairs, dtype=np.intp)
-        known = [] if self.judge_names_ is None else self.judge_names_.tolist()
         names = np.asarray(judge, dtype=object).ravel().tolist()
-        strange = [name for name in names if name not in known]
-        if strange or len(names) not in (1, n_pairs):
+        if self.judge_names_ is None or len(names) not in (1, n_pairs):
             raise InvalidInputError(
-                f"`judge` must be one of the {len(known)} judges of `fit`, or one for each of the "
-                f"{n_pairs} pairs: got {repr(strange[0]) if strange else len(names)}."
+                "`judge` must be one of the judges of `fit`, which must be given there, or one for "
+                f"each of the {n_pairs} pairs: got {shown(judge)}."
             )
-        place = {name: code for code, name in enumerate(known, 1)}
-        return np.broadcast_to([place[name] for name in names], (n_pairs,)).astype(np.intp)
+        place = {name: code for code, name in enumerate(self.judge_names_.tolist(), 1)}
+        codes = [place.get(name, 0) if isinstance(name, Hashable) else 0 for name in names]
+        return np.broadcast_to(codes, (n_pairs,)).astype(np.intp)
 
     def _person(self, judge: Any) -> int:
         """Return the number of a person."""
@@ -1076,11 +1098,14 @@ class PreferenceGP(Ranker):
         return np.broadcast_to(numbers, (n_pairs,))
 
     def _with_values(
-        self, rows: FloatArray, covariates: Mapping[str, ArrayLike] | None
+        self,
+        rows: FloatArray,
+        covariates: Mapping[str, ArrayLike] | None,
+        *,
+        use_usual: bool,
     ) -> FloatArray:
-        """Give numbered rows the values of covariates."""
-        if covariates is None:
-            return rows
+        """Give numbered rows the values of covariates; the usual ones for those not given."""
+        covariates = {} if covariates is None else covariates
         if not isinstance(covariates, Mapping):
             raise InvalidInputError(
                 "`covariates` must be a dictionary of values by name: got "
@@ -1088,6 +1113,8 @@ class PreferenceGP(Ranker):
             )
         effects, start = self._model.term(Effects), self._model.columns(Effects).start
         known, rows = () if effects is None else effects.effects, rows.copy()
+        if effects is not None and use_usual:
+            rows[:, self._model.columns(Effects)] = effects.usual
         for name, values in covariates.items():
             if name not in known:
                 raise InvalidInputError(
@@ -1617,9 +1644,9 @@ class PreferenceGP(Ranker):
         answers.refuse_unread(self.likelihood)
         merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
         table = answers.table(answers.data(len(self.X_train_)), self.likelihood)
-        shown, new = table.shown_as(self._model.shown, merge(self.X_train_))
-        if shown is not self._model.shown:
-            self.process_ = replace(self.process_, model=replace(self._model, shown=shown))
+        grown, new = table.shown_as(self._model.shown, merge(self.X_train_))
+        if grown is not self._model.shown:
+            self.process_ = replace(self.process_, model=replace(self._model, shown=grown))
         return new
 
     # Copies with other persons or parameters
