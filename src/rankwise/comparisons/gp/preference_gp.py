@@ -117,8 +117,12 @@ latter, and the change of judges' logarithms below which they are settled."""
 CYCLE_EVIDENCE = 2.0
 """By how much the logarithm of the evidence must rise for cycles to be believed in."""
 
-MAX_DATED = 600
-"""Items, each counted at every date, up to which dates are kept apart."""
+MAX_DATED, MIN_DATES = 600, 3
+"""Items, each counted at every date, up to which dates are kept apart; and the fewest dates that
+this may leave: otherwise the busiest items determine the parameters, and more rows are allowed."""
+
+MAX_DRIFTING = 2500
+"""Items whose scores can change with time."""
 
 MAX_OWN = 5000
 """Items up to which a posterior through a basis keeps the item effect of every item."""
@@ -212,10 +216,11 @@ class PreferenceGP(Ranker):
         Whether parameters are learned; if not, they stay as given.
     hyperprior : {"weak"} or None
         The prior of the parameters. "weak" prefers scores with a standard deviation of about three
-        times the noise, and length-scales of about three standard deviations times the root of the
-        number of features, similar for all of them. So answers without noise do not lead to
-        overconfidence, and few answers cannot fit a chance pattern of features. With None only the
-        evidence counts. scikit-learn's kernels have no hyperprior.
+        times the noise, or below the noise for items known by name alone, and length-scales of
+        about three standard deviations times the root of the number of features, similar for all of
+        them. So answers without noise do not lead to overconfidence, and few answers cannot fit a
+        chance pattern of features. With None only the evidence counts. scikit-learn's kernels have
+        no hyperprior.
     n_starts : int
         Number of starting points from which the search runs to its end. They are the best of a
         small grid of amplitudes and length-scales.
@@ -246,7 +251,9 @@ class PreferenceGP(Ranker):
         Whether scores change with time, for comparisons with dates: one part of every score lasts,
         the other is forgotten; how much and how fast is learned. Predictions are for the last date
         unless another is given. Every item at every date is a row; dates are rounded until there
-        are at most 600 rows.
+        are at most 600 rows. Where fewer than three dates would be left, parameters are found from
+        the answers among the busiest items, and the posterior has up to three dates; there may be
+        at most 2,500 items.
     intransitive : bool or "auto"
         Whether answers can go in circles, as with rock, paper and scissors: a comparison of a and b
         is then f(a) - f(b) + g(a, b), with a Gaussian process g(a, b) = -g(b, a) of the features of
@@ -352,7 +359,7 @@ class PreferenceGP(Ranker):
     >>> gp.leaderboard(random_state=0).names.tolist()
     ['ann', 'bob', 'cid']
     >>> gp.predict_pair(["ann"], ["cid"]).round(1)
-    array([0.9])
+    array([0.8])
     """
 
     process_: Process
@@ -572,9 +579,13 @@ class PreferenceGP(Ranker):
         # the items in every context, and the terms with their starting values
         when = self._time_of(table) if self.drift else None
         plain = (0.0,) * len(answers.effects)
+        busiest = None
         if when is not None:
-            table, plain = table.rounded(MAX_DATED), (when[0], *plain)
-        in_context, comparisons = table.shown_as(ShownItems.plain(len(X), plain), items)
+            plain = (when[0], *plain)
+            table, busiest = self._dated(table)
+        alone = ShownItems.plain(len(X), plain)
+        in_context, comparisons = table.shown_as(alone, items)
+        part = None if busiest is None else busiest.shown_as(alone, items)
         likelihood = self._starting_likelihood(comparisons)
         rows = items.rows(data.weight)
         kernel = self.kernel if has_features or self.kernel is not None else "linear"
@@ -596,7 +607,8 @@ class PreferenceGP(Ranker):
         circular = replace(model, terms=(*model.terms, Circles(own)))
         tried = {"auto": [model, circular], True: [circular], False: [model]}[self.intransitive]
         n_judges = 0 if judges is None or self.tastes else len(judges)
-        best, *others = [self._learned(one, comparisons, rows, n_judges, rng) for one in tried]
+        data_of = comparisons, part, rows, n_judges
+        best, *others = [self._learned(one, *data_of, rng) for one in tried]
         for other in others:
             if other.posterior.log_evidence >= best.posterior.log_evidence + CYCLE_EVIDENCE:
                 best = other
@@ -615,6 +627,22 @@ class PreferenceGP(Ranker):
             )
         return float(table.date.max()), float(np.ptp(table.date)) or 1.0
 
+    def _dated(self, table: AnswerTable) -> tuple[AnswerTable, AnswerTable | None]:
+        """Round dates; where that leaves too few, return what parameters are found with too."""
+        rounded = table.rounded(MAX_DATED)
+        n_dates = [len(np.unique(one.date)) for one in (rounded, table) if one.date is not None]
+        if n_dates[0] >= min(MIN_DATES, n_dates[1]):
+            return rounded, None
+        n_items = len(np.unique(table.pairs))
+        if n_items > MAX_DRIFTING:
+            raise InvalidInputError(
+                f"`drift` must come with at most {MAX_DRIFTING:,} items that were compared: got "
+                f"{n_items:,}. Leave out those with few answers, or use `leaderboard` with "
+                "`half_life`."
+            )
+        most = max(MAX_DATED, min(MIN_DATES * n_items, 2000), 2 * n_items)
+        return table.rounded(most), table.busiest(MAX_DATED)
+
     def _starting_likelihood(self, comparisons: Comparisons) -> Likelihood:
         """Return the likelihood with its starting values."""
         given = self.noise, self.flip_rate, self.tie_width
@@ -624,20 +652,31 @@ class PreferenceGP(Ranker):
         self,
         model: Model,
         comparisons: Comparisons,
+        part: tuple[ShownItems, Comparisons] | None,
         rows: FloatArray,
         n_judges: int,
         rng: np.random.Generator,
     ) -> Process:
-        """Find the parameters and the posterior; the scale of features is that of ``rows``."""
+        """Find the parameters, with a part of the answers if one is given, and the posterior.
+
+        The scale of the features is that of ``rows``.
+        """
         basis, sites = model.basis, None
         if basis is None:
             model = replace(model, basis=self._search_basis(model, comparisons))
         numbered = model.alone(model.numbered(rows))
         if self.optimize:
-            model, sites = self._most_probable(
-                model, comparisons, numbered, rng, n_starts=self.n_starts
+            in_context, some = part or (model.shown, comparisons)
+            found, sites = self._most_probable(
+                replace(model, shown=in_context), some, numbered, rng, n_starts=self.n_starts
             )
-        if n_judges:
+            model, sites = replace(found, shown=model.shown), None if part else sites
+        if n_judges and part is not None:
+            judges = ByJudge.alike(model.likelihood, n_judges)
+            inference = model.inference(comparisons)[0]
+            judges, sites = learnt_judges(inference, model.covariance, judges, sites)
+            model = replace(model, likelihood=judges)
+        elif n_judges:
             judges = ByJudge.alike(model.likelihood, n_judges)
             model, sites = self._learn_judges(model, judges, comparisons, numbered, rng, sites)
         has_own = model.kernel.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
