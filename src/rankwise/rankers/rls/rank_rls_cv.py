@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.devices import as_device
+from rankwise.core.devices import on_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
 from rankwise.core.params import CheckedWith, RandomSeed, checked
 from rankwise.core.storable import Finite, Stored
@@ -205,7 +205,6 @@ class RankRLSCV(ClosedFormCV):
         """
         given = checked(self)
         alphas, measure = given.alphas, as_measure(given.measure)
-        device = as_device(self.device, X)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
@@ -215,7 +214,8 @@ class RankRLSCV(ClosedFormCV):
         )
         rng = generator(self.random_state)
         basis_rows = choose_basis(self.basis, rows, rng)
-        problem = SearchProblem(rows, data, self.query_weight, basis_rows, alphas, measure, device)
+        there = on_device(rows, self.device, X)
+        problem = SearchProblem(rows, data, self.query_weight, basis_rows, alphas, measure, there)
         hold_out = resolve_hold_out(self.cv, problem, validation, rng)
         best = self._search(problem, hold_out)
         self._keep_best(best)
