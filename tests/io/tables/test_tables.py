@@ -371,7 +371,9 @@ def test_hint_about_features_stands_only_where_it_helps(tmp_path):
         read_csv(tmp_path / "a.csv", text)
     with pytest.raises(DataFileError, match="got 'x'.$"):
         read_csv(tmp_path / "a.csv", text, features=["b"])
-    with pytest.raises(DataFileError, match=r"got 'x'\. Scores are numbers.* 0 for the other\.$"):
+    with pytest.raises(
+        DataFileError, match=r"got 'x'\. Scores are numbers.* 0 for the other, or say with positive"
+    ):
         read_csv(tmp_path / "a.csv", text, y="b")
 
 
@@ -479,9 +481,9 @@ def test_columns_of_other_shapes_are_refused(tmp_path):
 
 
 def test_unknown_suffix_is_refused(tmp_path):
-    with pytest.raises(DataFileError, match=r"ends in one of \.csv, \.parquet.*, got '\.ods'"):
+    with pytest.raises(DataFileError, match=r"ends in one of \.csv, .*\.parquet.*, got '\.ods'"):
         read_table(tmp_path / "a.ods")
-    with pytest.raises(DataFileError, match=r"ends in one of \.csv, \.parquet.*, got ''"):
+    with pytest.raises(DataFileError, match=r"ends in one of \.csv, .*\.parquet.*, got ''"):
         write_table(tmp_path / "a", {"a": [1.0]})
 
 
