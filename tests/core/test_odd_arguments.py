@@ -153,7 +153,7 @@ def test_a_c_beyond_all_reason_still_ends():
 
 
 def test_alpha_of_components_fits_a_float():
-    with pytest.raises(InvalidInputError, match="`alpha` must be a finite number of at least 0"):
+    with pytest.raises(InvalidInputError, match="`alpha` must be a finite number from 0 on"):
         rankwise.KPCRank(alpha=10**400).fit(P.X, P.y, P.qid)
 
 

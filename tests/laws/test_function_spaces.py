@@ -1,14 +1,16 @@
 """What holds for every function space: features, kernel, weights and scores belong together."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from laws.implementations import implementations
+from laws.namespaces import every_namespace
 from rankwise import Gaussian, InvalidInputError, Laplacian, Linear, Polynomial, Precomputed
 from rankwise.core.arrays import dense_rows
+from rankwise.core.namespaces import to_host
 from rankwise.features.function_space import (
     Basis,
     Expansion,
@@ -182,3 +184,28 @@ def test_sparse_rows_of_a_linear_kernel_have_as_many_unknowns_as_features_or_ran
     assert unknowns_of_sparse_rows(rows, Gaussian(1.0), None, 4) == 0
     assert unknowns_of_sparse_rows(rows.toarray(), Linear(), None, 4) == 0
     assert unknowns_of_sparse_rows(rows, Linear(), 3, 4) == 0
+
+
+@pytest.mark.parametrize("name", [k for k, case in SPACES.items() if not issparse(case.rows)])
+@every_namespace
+def test_every_namespace_knows_the_same_functions(name, there):
+    """Rows elsewhere give the same features, kernels, folded weights and scores."""
+    case = SPACES[name]
+    known_rows = getattr(case.space, "known", None)
+    moved = replace(case.space, X=there(case.space.X))
+    if known_rows is not None:
+        moved = replace(moved, known=there(known_rows))
+    rows, of = known(case, SOME), known(case, OTHERS)
+    points = unknowns(case.space, len(rows), (2,)).T
+    for found, expected in (
+        (moved.features(), case.space.features()),
+        (moved.features(rows), case.space.features(rows)),
+        (moved.kernel_matrix(), case.space.kernel_matrix()),
+        (moved.kernel_matrix(rows), case.space.kernel_matrix(rows)),
+        (moved.scores(points, rows, of), case.space.scores(points, rows, of)),
+        (moved.fold(points.T, rows), case.space.fold(points.T, rows)),
+        (moved.on_host().features(), case.space.features()),
+        (moved.on_host().kernel_matrix(), case.space.kernel_matrix()),
+    ):
+        slack = 1e-7 * np.abs(expected).max()  # features of a singular kernel divide by 1e-6
+        np.testing.assert_allclose(np.abs(to_host(found)), np.abs(expected), atol=slack)

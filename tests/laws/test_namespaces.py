@@ -135,7 +135,6 @@ class TestMaps:
         F, C = MAPS[name].raw(given)
         Z = F if C is None else solve_rows(C, F)
         assert_same(Z, MAPS[name].map(NEW), 1e-9)
-        F[...] = 0.0  # a solver may overwrite them
         np.testing.assert_array_equal(to_host(given), NEW)
 
     def test_scores(self, name, there, monkeypatch):

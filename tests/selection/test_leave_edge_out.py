@@ -1,22 +1,16 @@
 """Held-out comparisons equal those of a model fitted without them."""
 
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
 
 import reference
+from laws.namespaces import every_namespace
 from rankwise import Gaussian, Linear, PreferenceGraph
-from rankwise.core.devices import as_device
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.selection.leave_edge_out import leave_edge_out
 
 ALPHAS = np.array([1e-4, 1.0, 1e5])
-needs_torch = pytest.mark.skipif(
-    find_spec("torch") is None, reason="the extra 'gpu' (torch) is not installed"
-)
-DEVICES = [None, pytest.param("cpu", marks=needs_torch)]
 
 
 def refitted(Z, pairs, margin, weight, cost):
@@ -35,17 +29,17 @@ def refitted(Z, pairs, margin, weight, cost):
 @pytest.mark.parametrize("n_pairs", [5, 12, 60])
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
 @pytest.mark.parametrize("n_features", [2, 30])
-@pytest.mark.parametrize("device", DEVICES)
-def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost, device):
+@every_namespace
+def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost, there):
     rng = np.random.default_rng(n_pairs)
     X = rng.normal(size=(12, n_features))
     pairs = np.array([rng.choice(12, 2, replace=False) for _ in range(n_pairs)])
     pairs = np.vstack([pairs, pairs[:2], pairs[:1, ::-1]])  # repeated and contradicting
     margin, weight = rng.normal(size=len(pairs)), rng.uniform(0.5, 2, len(pairs))
     graph = PreferenceGraph.from_pairs(pairs, margin, weight, n_items=12)
-    space = smallest_space(X, kernel, None, graph.laplacian.rank())
+    space = smallest_space(X, kernel, None, graph.laplacian.rank(), there(X))
     data = TrainingData.of(12, pairs=pairs, pair_margin=margin, pair_weight=weight)
-    found = leave_edge_out(space, data, ALPHAS, cost=cost, device=as_device(device))
+    found = leave_edge_out(space, data, ALPHAS, cost=cost)
     Z = X if isinstance(kernel, Linear) else np.linalg.cholesky(kernel(X, X))
     expected = refitted(Z, pairs, margin, weight, cost)
     scale = np.abs(expected).max(axis=1, keepdims=True)
@@ -55,16 +49,16 @@ def test_leave_edge_out_equals_refit(n_pairs, kernel, n_features, cost, device):
 
 @pytest.mark.parametrize("kernel", [Linear(), Gaussian(0.3)], ids=repr)
 @pytest.mark.parametrize("n_features", [2, 30])
-@pytest.mark.parametrize("device", DEVICES)
-def test_a_huge_alpha_scales_the_differences_of_a_large_one(kernel, n_features, device):
+@every_namespace
+def test_a_huge_alpha_scales_the_differences_of_a_large_one(kernel, n_features, there):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(12, n_features))
     pairs = np.array([rng.choice(12, 2, replace=False) for _ in range(25)])
     graph = PreferenceGraph.from_pairs(pairs, n_items=12)
-    space = smallest_space(X, kernel, None, graph.laplacian.rank())
+    space = smallest_space(X, kernel, None, graph.laplacian.rank(), there(X))
     alphas = np.array([1e10, 1e14, 1e18, 1e100])
     data = TrainingData.of(12, pairs=pairs)
-    found = leave_edge_out(space, data, alphas, device=as_device(device))
+    found = leave_edge_out(space, data, alphas)
     scaled = found.differences * alphas[:, None]
     size = np.abs(scaled).max()
     np.testing.assert_allclose(scaled[1:] - scaled[0], 0.0, atol=1e-6 * size)

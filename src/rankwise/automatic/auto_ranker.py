@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,17 +18,18 @@ from rankwise.automatic.sum_of_rankers import (
     fit_preparation,
 )
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import (
     ConvergenceWarning,
     FeatureScaleWarning,
     InvalidInputError,
     RankwiseError,
 )
+from rankwise.core.params import Advice, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
 from rankwise.measures.evaluation import paired_test
-from rankwise.measures.value import Measure, weighted_mean
+from rankwise.measures.registry import MeasureLike
+from rankwise.measures.value import weighted_mean
 from rankwise.rankers.base import generator
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.reading import read_training
@@ -253,13 +254,15 @@ class AutoRanker(SumOfRankers):
 
     def __init__(
         self,
-        measure: Measure | str = "NDCG @ 10",
+        measure: MeasureLike = "NDCG @ 10",
         *,
-        time_budget: float | None = 300.0,
-        cv: int = 3,
-        memory: int = 4 << 30,
+        time_budget: Annotated[
+            float | None, Positive(), Advice("It is in seconds; or use None.")
+        ] = 300.0,
+        cv: Count = 3,
+        memory: Count = 4 << 30,
         progress: bool | StepCallback = False,
-        random_state: Any = 0,
+        random_state: RandomSeed = 0,
     ) -> None:
         self.measure = measure
         self.time_budget = time_budget
@@ -288,13 +291,14 @@ class AutoRanker(SumOfRankers):
         sample_weight : (n_items,), optional
             Weights of the items.
         """
-        deadline = self._deadline()
-        check_count("memory", self.memory)
+        given = checked(self)
+        budget = float("inf") if given.time_budget is None else given.time_budget
+        deadline = time.perf_counter() + budget
         rows, data = read_training(self, X, y, qid, sample_weight)
         scores = data.single_output("Fit one AutoRanker per output.")
         # encode categories, fill blanks, draw the folds
         self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
-        trial = self._trial(prepared_rows, data, deadline)
+        trial = given._trial(prepared_rows, data, deadline)
         with arrays_between_steps(), warnings.catch_warnings():
             for category in (ConvergenceWarning, FeatureScaleWarning):
                 warnings.simplefilter("ignore", category)
@@ -337,16 +341,10 @@ class AutoRanker(SumOfRankers):
                 "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
                 "to hold out items."
             )
-        folds = Folds.random(check_count("cv", self.cv), groups, rng)
+        folds = Folds.random(self.cv, groups, rng)
         judged = data.queries if data.has_qid else Queries.of(folds.fold, data.n_items)
         seed = int(rng.integers(2**31 - 1))
         return Trial(X, data, folds, judged, measure, seed, deadline)
-
-    def _deadline(self) -> float:
-        if self.time_budget is None:
-            return float("inf")
-        budget = check_positive("time_budget", self.time_budget, "It is in seconds; or use None.")
-        return time.perf_counter() + budget
 
     def _search(self, trial: Trial) -> _Board:
         """Try one family after another until all are tried or time is up."""
@@ -396,6 +394,7 @@ class AutoRanker(SumOfRankers):
         """
         if X is not None:
             return super().report(X, y, qid, **options)
+        check_is_fitted(self)
         endings = {
             "done": _all_tried(self.leaderboard_),
             "time": f"The time budget of {self.time_budget} s ended the search.",

@@ -12,13 +12,13 @@ from rankwise.automatic.sum_of_rankers import (
     arrays_between_steps,
     fit_preparation,
 )
-from rankwise.core.checks import check_count
+from rankwise.core.params import Count, RandomSeed, checked
 from rankwise.features.kernels import Gaussian
-from rankwise.measures.value import Measure
+from rankwise.graph.preference_graph import Ties
+from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.reading import read_training
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
-from rankwise.selection.path import as_measure
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 ALPHAS = tuple(2.0**k for k in range(-8, 9, 2))
@@ -70,7 +70,11 @@ class SearchRanker(SumOfRankers):
     """
 
     def __init__(
-        self, measure: Measure | str = "NDCG @ 10", *, basis: int = 400, random_state: Any = 0
+        self,
+        measure: MeasureLike = "NDCG @ 10",
+        *,
+        basis: Count = 400,
+        random_state: RandomSeed = 0,
     ) -> None:
         self.measure = measure
         self.basis = basis
@@ -96,7 +100,7 @@ class SearchRanker(SumOfRankers):
         sample_weight : (n_items,), optional
             Weights of the items.
         """
-        n_basis, measure = check_count("basis", self.basis), as_measure(self.measure)
+        given = checked(self)
         rows, data = read_training(self, X, y, qid, sample_weight)
         scores = data.single_output("Fit one SearchRanker per output.")
         # encode categories, fill blanks, scale inside queries
@@ -105,7 +109,7 @@ class SearchRanker(SumOfRankers):
         with arrays_between_steps():
             prepared_rows = scaler.fit_transform(filled_rows, qid=data.queries)
         self.preparation_ = [*steps, scaler]
-        width, n_basis = prepared_rows.shape[1], min(n_basis, data.n_items)
+        width, n_basis = prepared_rows.shape[1], min(given.basis, data.n_items)
         # two members: scaled features with ties dropped, and with ranks, ties kept
         ranks = WithinQueryRanks("values_and_ranks")
         self.members_ = [
@@ -121,11 +125,11 @@ class SearchRanker(SumOfRankers):
         self.held_out_scores_ = np.sum(
             [m.steps_[-1].held_out_scores_ for m in self.members_], axis=0
         )
-        self.held_out_value_ = measure.overall(scores, self.held_out_scores_, data.queries)
+        self.held_out_value_ = given.measure.overall(scores, self.held_out_scores_, data.queries)
         self._remember(data)
         return self
 
-    def _member(self, steps: list[Any], width: int, ties: str, n_basis: int) -> RankerPipeline:
+    def _member(self, steps: list[Any], width: int, ties: Ties, n_basis: int) -> RankerPipeline:
         ranker = RankRLSCV(
             ALPHAS,
             cv=N_FOLDS,

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import IntArray
 from rankwise.core.errors import InvalidInputError, MissingExtraError
-from rankwise.core.namespaces import LEAF, like, memory_of_host, row_blocks
+from rankwise.core.namespaces import (
+    LEAF,
+    Array,
+    is_on_host,
+    like,
+    memory_of_host,
+    namespace_of,
+    row_blocks,
+)
 
 DeviceArray: TypeAlias = Any
 """An array of double precision on a device; it understands ``+ - * / @ .T`` and slices."""
@@ -129,16 +137,63 @@ HOST_DEVICES: tuple[str, ...] = ("cpu",)
 """Devices of PyTorch whose tensors are computed with by NumPy, unless a device is named."""
 
 
+def place(name: str | None, X: Any = None) -> Array:
+    """Return an empty array that is where to compute, for `like`.
+
+    Parameters
+    ----------
+    name : str or None
+        A device that PyTorch knows, such as "cuda". None is the device of the tensor X, or else
+        the host.
+    X : optional
+        What was given by the caller.
+    """
+    if name is None:
+        return X.new_empty(0) if is_on_device(X) else np.empty(0)
+    if not isinstance(name, str):
+        raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Computing on a device", "torch", "gpu") from error
+    try:
+        return torch.empty(0, device=torch.device(name))
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInputError(
+            f"`device` must name a device that PyTorch finds here: got {name!r} ({reason})."
+        ) from None
+
+
+def on_device(rows: Any, name: str | None, X: Any = None) -> Array:
+    """Return rows where to compute with them, on a device dense and of double precision.
+
+    Parameters
+    ----------
+    rows : (n_items, n_features)
+        The rows on the host.
+    name, X
+        As in `place`; the rows were read from X, which need not be moved where it is a tensor.
+    """
+    where = place(name, X)
+    if is_on_host(where) or not _is_tensor(X):
+        return like(rows, where)
+    torch = namespace_of(where)
+    return torch.asarray(X.detach(), dtype=torch.float64, device=where.device).contiguous()
+
+
+def device_of(values: Array) -> "TorchDevice":
+    """Return the device that a tensor is on."""
+    return TorchDevice(sys.modules["torch"], values.device)
+
+
 def as_device(name: str | None, X: Any = None) -> Device | None:
     """Return the device of a name that PyTorch knows, such as "cuda".
 
     Without a name it is the device of a tensor X, or no device at all.
     """
-    if name is None:
-        return TorchDevice(sys.modules["torch"], X.device) if is_on_device(X) else None
-    if not isinstance(name, str):
-        raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
-    return TorchDevice.of(name)
+    where = place(name, X)
+    return None if is_on_host(where) else device_of(where)
 
 
 def _is_tensor(value: Any) -> bool:
@@ -211,18 +266,8 @@ class TorchDevice(Device):
     @classmethod
     def of(cls, name: str, n_bytes: int | None = None) -> Self:
         """Check that the device is there."""
-        try:
-            import torch  # noqa: PLC0415
-        except ImportError as error:
-            raise MissingExtraError("Computing on a device", "torch", "gpu") from error
-        try:
-            device = torch.zeros(1, device=torch.device(name)).device  # "cuda" is "cuda:0" then
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
-            raise InvalidInputError(
-                f"`device` must name a device that PyTorch finds here: got {name!r} ({reason})."
-            ) from None
-        return cls(torch, device, n_bytes)
+        where = place(name)
+        return cls(namespace_of(where), where.device, n_bytes)
 
     def array(self, values: NDArray[Any]) -> DeviceArray:
         """Bring an array to the device."""

@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, dense_rows
-from rankwise.core.threads import in_threads
+from rankwise.core.threads import WORK_PER_THREAD, in_threads
 
 Array: TypeAlias = Any
 """A dense array of NumPy, of PyTorch or of a namespace of the array API standard."""
@@ -58,8 +58,8 @@ def _is_torch(xp: Any) -> bool:
 
 
 def to_host(array: Array) -> NDArray[Any]:
-    """Return an array as one of NumPy."""
-    if isinstance(array, np.ndarray):
+    """Return an array as one of NumPy; what is on the host stays as it is."""
+    if is_on_host(array):
         return array
     return np.asarray(array.cpu() if _is_torch(namespace_of(array)) else array)
 
@@ -162,8 +162,8 @@ def segment_sums(values: Array, index: Array, length: int, weight: Array | None 
 
 
 def in_turn(task: Callable[[int], None], n_tasks: int, where: Array) -> None:
-    """Call ``task(k)`` for every k: in threads on the host, one after another on a device."""
-    if is_on_host(where):
+    """Call ``task(k)`` for parts of an array: in threads on the host if it is large."""
+    if is_on_host(where) and where.size > WORK_PER_THREAD:
         in_threads(task, n_tasks)
         return
     for k in range(n_tasks):

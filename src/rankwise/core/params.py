@@ -180,6 +180,8 @@ class Rule:
         What to do.
     show : function
         Says what was got.
+    several : bool
+        Whether a list of such values is accepted, too.
     """
 
     take: Callable[[Any], Any]
@@ -191,6 +193,7 @@ class Rule:
     size: str = ""
     advice: str = ""
     show: Callable[[Any], str] | None = None
+    several: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -204,6 +207,8 @@ class Rule:
         if self.names:
             quoted = ", ".join(repr(name) for name in self.names)
             accepted.append(f"one of {quoted}" if len(self.names) > 1 else quoted)
+        if self.several:
+            accepted.append("a list of these")
         if self.optional:
             accepted.append("None")
         *most, last = accepted
@@ -271,13 +276,14 @@ def _any_of(rules: list[Rule], advice: str, *, optional: bool) -> Rule:
                 return taken
         return REFUSED
 
-    if len(rules) == 1:
-        known = rules[0].known
+    others = [rule for rule in rules if not rule.several] or rules
+    if len(others) == 1:
+        known = others[0].known
     else:
-        known = tuple(name for rule in rules for name in rule.known)
+        known = tuple(name for rule in others for name in rule.known)
     return Rule(
         takes[0] if len(takes) == 1 and not optional else take,
-        words=tuple(word for rule in rules for word in rule.words),
+        words=tuple(word for rule in others for word in rule.words),
         known=known,
         reads=next((rule.reads for rule in rules if rule.reads), ""),
         optional=optional,
@@ -285,6 +291,7 @@ def _any_of(rules: list[Rule], advice: str, *, optional: bool) -> Rule:
         size="".join(rule.size for rule in rules),
         advice=" ".join(filter(None, [advice, *(rule.advice for rule in rules)])),
         show=next((rule.show for rule in rules if rule.show), None),
+        several=len(others) < len(rules),
     )
 
 
@@ -313,7 +320,35 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
         return _array(get_args(inner[1])[0], notes)
     if annotation is str:
         return Rule(_take_text, ("a text",), reads="text")
+    if origin in (list, tuple, dict):
+        return _container(origin, inner)
     return _instance(annotation if origin is None else origin)
+
+
+def _container(origin: Any, inner: tuple[Any, ...]) -> Rule:
+    """Accept a list, a tuple or a dictionary whose entries keep their own rules."""
+    if origin is dict:
+        keys, values = (compile_rule(part) for part in inner)
+
+        def take_dict(value: Any) -> Any:
+            if not isinstance(value, dict):
+                return REFUSED
+            taken = {keys.take(key): values.take(entry) for key, entry in value.items()}
+            return REFUSED if REFUSED in taken or REFUSED in taken.values() else taken
+
+        return Rule(take_dict, (f"a dictionary of {keys.says} to {values.says}",))
+    rest = inner[1:] == (...,) or origin is list
+    rules = [compile_rule(part) for part in (inner[:1] if rest else inner)]
+
+    def take(value: Any) -> Any:
+        if not isinstance(value, origin) or not (rest or len(value) == len(rules)):
+            return REFUSED
+        each = rules * len(value) if rest else rules
+        taken = [rule.take(entry) for rule, entry in zip(each, value, strict=True)]
+        return REFUSED if any(entry is REFUSED for entry in taken) else origin(taken)
+
+    words = f"{with_article(origin.__name__)} of {', '.join(rule.says for rule in rules)}"
+    return Rule(take, (words,), several=origin is list)
 
 
 def _shown_integer(value: Any) -> str:

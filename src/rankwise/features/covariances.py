@@ -198,10 +198,12 @@ class SquaredExponential(ParametricKernel):
         if isinstance(self.length_scale, str):
             check_choice("length_scale", self.length_scale, ("one", "per_feature"))
             return
-        for value in np.ravel(as_array("length_scale", self.length_scale)):
+        lengths = np.ravel(as_array("length_scale", self.length_scale))
+        usable = lengths.dtype.kind in "iuf" and (lengths > 0.0) & np.isfinite(lengths)
+        for value in lengths[~np.broadcast_to(usable, lengths.shape)]:
             check_positive("length_scale", value, "Or use 'one' or 'per_feature'.")
         if np.ndim(self.length_scale) > 0:  # a list or an array: a frozen value holds a tuple
-            object.__setattr__(self, "length_scale", tuple(np.ravel(self.length_scale).tolist()))
+            object.__setattr__(self, "length_scale", tuple(lengths.tolist()))
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix."""

@@ -6,7 +6,7 @@ what a fit chooses from: explicit features of the training rows, or their kernel
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, final
 
@@ -17,13 +17,12 @@ from scipy.linalg import eigh
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.checks import as_floats
-from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import (
     Array,
     blocks_of,
     cholesky,
-    copy_of,
+    column_means,
     is_on_host,
     like,
     namespace_of,
@@ -99,7 +98,7 @@ class FeatureMap(ABC):
         """Return the features Z of rows X."""
 
     def raw(self, X: Array) -> tuple[Array, Array | None]:
-        """Return features F, which may be overwritten, and C with ``Z = F C^-T``.
+        """Return features F and C with ``Z = F C^-T``.
 
         C is lower triangular; None where F is Z, as whitening F'F in place of F would lose digits.
         """
@@ -160,10 +159,6 @@ class Identity(FeatureMap):
     def map(self, X: Matrix) -> Matrix:
         """Return X as it is, without a copy."""
         return X
-
-    def raw(self, X: Array) -> tuple[Array, Array | None]:
-        """Return a copy of X."""
-        return copy_of(X), None
 
     def fold(self, W: FloatArray) -> FloatArray:
         """Return the weights as they are."""
@@ -275,16 +270,16 @@ class Basis(FeatureMap):
     is_dual: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, kernel: Kernel, rows: Matrix, device: Device | None = None) -> Self:
+    def of(cls, kernel: Kernel, rows: Matrix, where: Array | None = None) -> Self:
         """Build from a kernel and basis rows, which may be nearly dependent.
 
-        On a device their kernel is factored there.
+        Their kernel is factored where they are, or where another array is.
         """
-        there = rows if device is None else device.array(dense_rows(rows))
+        there = rows if where is None else like(rows, where)
         K = finite_kernel(kernel, there, there)
         C = cholesky(K)
         if C is not None:
-            pivots = namespace_of(C).linalg.diagonal(C)
+            pivots = to_host(namespace_of(C).linalg.diagonal(C))
             if pivots.min() >= WELL_CONDITIONED * pivots.max():
                 return cls(Expansion(kernel, rows), C, is_triangular=True)
         whitening = like(_eigen_whitening(to_host(K)), K)
@@ -406,18 +401,26 @@ class FunctionSpace(ABC):
     kernel_is_trusted: bool = True
     """Whether the kernel matrix is positive semidefinite by construction."""
 
+    X: Matrix
+    """The rows, of any namespace: features and kernels are where they are."""
+
+    @abstractmethod
+    def on_host(self) -> "FunctionSpace":
+        """Return the same space over rows of the host."""
+
     @abstractmethod
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return explicit features of some rows of X, or of all; approximate ones for a kernel."""
 
+    def raw_features(self) -> tuple[Matrix, Array | None]:
+        """Return the features of all rows as `FeatureMap.raw` does."""
+        return self.features(), None
+
     @abstractmethod
-    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
-        """Return the kernel between some rows of X, or all, here or on a device.
+    def kernel_matrix(self, rows: IntArray | None = None) -> Array:
+        """Return the kernel between some rows of X, or all; the caller may overwrite it."""
 
-        The caller may overwrite it.
-        """
-
-    def implicit_kernel(self, device: Device | None = None) -> "ImplicitKernel | None":  # noqa: ARG002
+    def implicit_kernel(self) -> "ImplicitKernel | None":
         """Return the kernel by its products; None for features, which are solved at once."""
         return None
 
@@ -457,30 +460,45 @@ class ExplicitSpace(FunctionSpace):
 
     Parameters
     ----------
-    Z : (n_items, n_features)
-        The features of the training rows.
+    X : (n_items, n_columns)
+        The training rows.
     map : FeatureMap
-        How Z was made, and how its weights fold.
+        What makes features Z of rows, and how their weights fold.
     predictor : FeatureMap
         What takes the folded weights.
+    known : (n_items, n_features), optional
+        Z, where it is known.
     """
 
-    Z: Matrix
+    X: Matrix
     map: FeatureMap
     predictor: FeatureMap
+    known: Matrix | None = None
     is_explicit: ClassVar[bool] = True
+
+    @cached_property
+    def _of_all(self) -> Matrix:
+        return self.map.map(self.X) if self.known is None else self.known
+
+    def on_host(self) -> "ExplicitSpace":
+        """Return the same features on the host."""
+        return replace(self, X=to_host(self.X), known=to_host(self._of_all))
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return rows of Z, without a copy where these are all of them."""
-        if rows is None or _are_all(rows, self.Z.shape[0]):
-            return self.Z
-        return self.Z[rows]
+        if rows is None or _are_all(rows, self._of_all.shape[0]):
+            return self._of_all
+        return take_rows(self._of_all, rows)
 
-    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
+    def raw_features(self) -> tuple[Matrix, Array | None]:
+        """Return the features of all rows, to be whitened late where no digits are lost."""
+        return self.map.raw(self.X) if self.known is None else (self.known, None)
+
+    def kernel_matrix(self, rows: IntArray | None = None) -> Array:
         """Return ``Z Z'`` of rows centred over those asked for: no graph sees the difference."""
-        Z = dense_rows(self.features(rows))
-        Z = Z if device is None else device.array(Z)
-        Z = Z - namespace_of(Z).mean(Z, axis=0)
+        Z = self.features(rows)
+        Z = dense_rows(Z) if is_on_host(Z) else Z
+        Z = Z - column_means(Z)
         return Z @ Z.T
 
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:  # noqa: ARG002
@@ -498,8 +516,8 @@ class ExplicitSpace(FunctionSpace):
 
     def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:  # noqa: ARG002
         """Return inner products."""
-        scores: FloatArray = (self.Z[of] @ points.T).T
-        return scores
+        Z = self.features(of)
+        return to_host(Z @ like(points.T, Z)).T
 
 
 @final
@@ -528,38 +546,39 @@ class KernelSpace(FunctionSpace):
         return self.kernel.is_trusted
 
     @cached_property
-    def _matrix(self) -> FloatArray:
+    def _matrix(self) -> Array:
         return finite_kernel(self.kernel, self.X, self.X)
 
-    def implicit_kernel(self, device: Device | None = None) -> "ImplicitKernel":
-        """Return the kernel by its products."""
-        return ImplicitKernel(self.kernel, self._rows(device))
+    def _block(self, rows: IntArray, columns: IntArray) -> Array:
+        if is_on_host(self._matrix):
+            return self._matrix[np.ix_(rows, columns)]
+        return take_rows(take_rows(self._matrix, rows).T, columns).T
 
-    def _rows(self, device: Device | None) -> Matrix:
-        """Return the training rows, here or on a device."""
-        return self.X if device is None else device.array(dense_rows(self.X))
+    def on_host(self) -> "KernelSpace":
+        """Return the same kernel over rows of the host."""
+        return replace(self, X=to_host(self.X))
+
+    def implicit_kernel(self) -> "ImplicitKernel":
+        """Return the kernel by its products."""
+        return ImplicitKernel(self.kernel, self.X)
 
     def features(self, rows: IntArray | None = None) -> Matrix:
         """Return features that the kernel functions of some of the rows span."""
         rows = np.arange(self.X.shape[0]) if rows is None else rows
         spread = np.linspace(0, len(rows) - 1, min(N_APPROXIMATION_ROWS, len(rows)))
         some = rows[spread.astype(np.intp)]
-        basis = Basis.of(Precomputed(), self._matrix[np.ix_(some, some)])
-        return basis.map(self._matrix[np.ix_(rows, some)])
+        return Basis.of(Precomputed(), self._block(some, some)).map(self._block(rows, some))
 
-    def kernel_matrix(self, rows: IntArray | None = None, device: Device | None = None) -> Array:
+    def kernel_matrix(self, rows: IntArray | None = None) -> Array:
         """Return the kernel; of all rows it is formed anew, so that a solver may overwrite it."""
         if rows is None or _are_all(rows, self.X.shape[0]):
-            X = self._rows(device)
-            return finite_kernel(self.kernel, X, X)
-        if device is None:
-            return self._matrix[np.ix_(rows, rows)]
-        return take_rows(take_rows(self.kernel_matrix(None, device), rows).T, rows)
+            return finite_kernel(self.kernel, self.X, self.X)
+        return self._block(rows, rows)
 
     def fold(self, weights: FloatArray, rows: IntArray | None = None) -> FloatArray:
         """Return a weight for each row of X, 0 for those left out; of features where linear."""
         if not self.predictor.is_dual:
-            X = self.X if rows is None else self.X[rows]
+            X = self.X if rows is None else take_rows(self.X, rows)
             return moment(X, weights, np.zeros(len(weights), dtype=np.intp))
         if rows is None:
             return weights
@@ -571,19 +590,20 @@ class KernelSpace(FunctionSpace):
         self, weights: FloatArray, earlier: FeatureMap, earlier_weights: FloatArray
     ) -> tuple[FeatureMap, FloatArray]:
         """Put the earlier rows before those of X."""
-        rows = earlier.expansion_rows
-        if rows is None or not self.kernel.is_function:
+        rows, own = earlier.expansion_rows, self.predictor.expansion_rows
+        if rows is None or own is None or not self.kernel.is_function:
             raise InvalidInputError(
                 "`partial_fit` must be able to compute the kernel of new items with earlier ones: "
                 f"got the kernel {self.kernel!r}. Use another, or fit to all items at once."
             )
-        stack = sparse.vstack if sparse.issparse(self.X) else np.concatenate
-        joined = Expansion(self.kernel, stack([rows, self.X]))
+        stack = sparse.vstack if sparse.issparse(own) else np.concatenate
+        joined = Expansion(self.kernel, stack([rows, own]))
         return joined, np.concatenate([earlier_weights, weights])
 
     def scores(self, points: FloatArray, rows: IntArray, of: IntArray) -> FloatArray:
         """Return sums of kernels."""
-        return (self._matrix[np.ix_(of, rows)] @ points.T).T
+        K = self._block(of, rows)
+        return to_host(K @ like(points.T, K)).T
 
 
 @final
@@ -638,9 +658,7 @@ def smallest_space(
     kernel: Kernel,
     basis_rows: Matrix | None,
     rank: int,
-    *,
-    mapped: bool = True,
-    device: Device | None = None,
+    rows: Matrix | None = None,
 ) -> FunctionSpace:
     """Return the space of the fewest unknowns: features, basis rows, or items minus queries.
 
@@ -654,21 +672,18 @@ def smallest_space(
         The rows that `choose_basis` returned.
     rank : int
         Rank of the Laplacian.
-    mapped : bool
-        Whether the features that basis rows span are kept here; not if a solver forms them on a
-        device.
-    device : Device, optional
-        What factors the kernel of the basis rows, and forms the features that are kept here.
+    rows : (n_items, n_features), optional
+        X in the namespace that computes, if that is another one.
     """
     refuse_sparse(X, kernel)
+    rows = X if rows is None else rows
     if basis_rows is not None:
-        basis = Basis.of(kernel, basis_rows, device)
-        return basis_space(X, basis, device) if mapped else basis_space(X[:0], basis)
+        return basis_space(rows, Basis.of(kernel, basis_rows, rows))
     if not kernel.is_linear:
-        return KernelSpace(kernel, X, Expansion(kernel, X))
+        return KernelSpace(kernel, rows, Expansion(kernel, X))
     if X.shape[1] <= rank:
-        return ExplicitSpace(X, Identity(), Identity())
-    centred = X if sparse.issparse(X) else X - X.mean(axis=0, dtype=float)
+        return ExplicitSpace(rows, Identity(), Identity())
+    centred = rows if sparse.issparse(rows) else rows - column_means(rows)
     return KernelSpace(kernel, centred, Identity())
 
 
@@ -697,13 +712,12 @@ def explicit_space(
     if kernel.is_linear:
         return ExplicitSpace(X, Identity(), Identity())
     full = Basis.of(kernel, X)
-    return ExplicitSpace(full.own_features(), full, full.expansion)
+    return ExplicitSpace(X, full, full.expansion, full.own_features())
 
 
-def basis_space(X: Matrix, basis: Basis, device: Device | None = None) -> ExplicitSpace:
-    """Return the features that basis rows span, formed here or on a device."""
-    rows = X if device is None else device.array(dense_rows(X))
-    return ExplicitSpace(to_host(basis.map(rows)), basis, basis.expansion)
+def basis_space(X: Matrix, basis: Basis) -> ExplicitSpace:
+    """Return the features of rows X that basis rows span."""
+    return ExplicitSpace(X, basis, basis.expansion)
 
 
 def _are_all(rows: IntArray, n_items: int) -> bool:

@@ -27,6 +27,7 @@ from rankwise.io.svmlight import (
 )
 from rankwise.io.tables.arrow import EXCEL_SUFFIXES, PARQUET_SUFFIXES, ParquetTable, open_parquet
 from rankwise.io.tables.csv import DELIMITERS
+from rankwise.io.tables.json import JSON_SUFFIXES
 from rankwise.io.tables.reading import TABLE_SUFFIXES, if_any, item_columns, read_table
 
 Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
@@ -281,7 +282,7 @@ def open_stream(
     """
     refuse_stream(path, "be read in chunks")
     suffix = format_suffix(path)
-    if suffix in DELIMITERS or suffix in EXCEL_SUFFIXES:
+    if suffix in {*DELIMITERS, *EXCEL_SUFFIXES, *JSON_SUFFIXES}:
         raise DataFileError(
             f"{os.fspath(path)}: expected an svmlight or Parquet file to be read in chunks, got "
             f"{suffix!r}. Convert it, or read it whole with read_table."

@@ -6,12 +6,10 @@ items and tensors of PyTorch go in; arrays come out. The call stands at the top 
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Collection
 from typing import Any
 
 from rankwise.core.arrays import Matrix
-from rankwise.core.checks import check_flag
 from rankwise.core.devices import on_host
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import TrainingData
@@ -93,20 +91,12 @@ def read_scored(
 
     The parameters are those of `read_training`; nothing is checked but the columns.
     """
-    _check_flags(ranker)
     named = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
     columns = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
     y, qid, sample_weight = map(on_host, columns)
     takes_words = is_frame(X) and ranker.__sklearn_tags__().input_tags.string
     features = features_to_learn(X, named, has_qid=qid is not None, takes_words=takes_words)
     return on_host(features), y, qid, sample_weight
-
-
-def _check_flags(ranker: Any) -> None:
-    """Refuse arrays for the parameters that are switched on or off, before anything asks them."""
-    for name, parameter in inspect.signature(type(ranker).__init__).parameters.items():
-        if isinstance(parameter.default, bool):
-            check_flag(name, getattr(ranker, name, None))
 
 
 def _keeps_ties(ties: Any, cost: Any) -> bool:

@@ -11,8 +11,9 @@ from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 
 from rankwise.core.arrays import FloatArray, IntArray, as_columns
-from rankwise.core.devices import Device
+from rankwise.core.devices import device_of
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.namespaces import is_on_host
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, standard_query_weight
@@ -52,14 +53,14 @@ def leave_each_pair_out(
     ties: Ties,
     query_weight: str,
     unweighted: Literal["skip", "judge"] = "skip",
-    device: Device | None = None,
 ) -> PairsHeldOut:
     """Leave out all pairs of items of different score, for every alpha and output.
 
     Parameters
     ----------
     space : FunctionSpace
-        Where the problem is solved.
+        Where the problem is solved. For cost "magnitude" with ties kept or absent it is computed
+        where its rows are, otherwise on the host.
     data : TrainingData
         Scored items of one query.
     alphas : (n_alphas,)
@@ -69,8 +70,6 @@ def leave_each_pair_out(
     unweighted : {"skip", "judge"}
         Whether pairs with an item of weight 0, which no model learns from, are counted too; this
         takes one fit per item of weight above 0.
-    device : Device, optional
-        Where to compute, for cost "magnitude" with ties kept or absent.
 
     Notes
     -----
@@ -83,8 +82,8 @@ def leave_each_pair_out(
         raise InvalidInputError(TOO_FEW_ITEMS)
     options: dict[str, Any] = {"cost": cost, "ties": ties, "query_weight": query_weight}
     if len(rows) == data.n_items:
-        return _weighted(space, data, rows, alphas, device, **options)
-    counted = _weighted(space, data.take(rows), rows, alphas, device, **options)
+        return _weighted(space, data, rows, alphas, **options)
+    counted = _weighted(space, data.take(rows), rows, alphas, **options)
     counted = counted.spread(rows, data.n_items)
     if unweighted == "skip":
         return counted
@@ -98,7 +97,6 @@ def _weighted(
     data: TrainingData,
     rows: IntArray,
     alphas: FloatArray,
-    device: Device | None,
     *,
     cost: Cost,
     ties: Ties,
@@ -110,13 +108,13 @@ def _weighted(
     untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
     if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
         mus = alphas / complete_degree(query_weight, weight)
-        if device is not None:
-            return leave_out_of_complete_on(
-                device, space.kernel_matrix(rows, device), Y, weight, mus
-            )
+        if not is_on_host(space.X):
+            K = space.kernel_matrix(rows)
+            return leave_out_of_complete_on(device_of(K), K, Y, weight, mus)
         found = leave_out_of_complete(space, rows, Y, weight, mus)
         depends = query_weight != "items"  # on the number of items: a fit to all has other mus
         return replace(found, weights=None) if depends else found
+    space = space.on_host()
     if cost != "relative" and ties == "drop" and equal and not untied:
         w = float(weight[0])
         parts = [leave_out_of_grades(space, rows, y, w, alphas, cost, query_weight) for y in Y.T]

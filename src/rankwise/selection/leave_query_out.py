@@ -10,7 +10,6 @@ import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs
 
 from rankwise.core.arrays import FloatArray, IntArray, dense_rows
-from rankwise.core.devices import Device, memory_of
 from rankwise.core.namespaces import (
     Array,
     add_to_diagonal,
@@ -21,6 +20,7 @@ from rankwise.core.namespaces import (
     invert_triangle,
     is_on_host,
     like,
+    memory_of,
     namespace_of,
     row_blocks,
     solve_definite,
@@ -34,7 +34,6 @@ from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.native.holdouts import solve_each
 from rankwise.selection.holdouts import Folds, HeldOut, error_of_pivots
 from rankwise.selection.refits import Elsewhere, FoldedFeatures, fold_of_components, refit_folds
-from rankwise.selection.systems import there
 from rankwise.solve.normal_equations import Spectrum, System
 
 Form: TypeAlias = Literal["auto", "refit", "update"]
@@ -69,7 +68,6 @@ def leave_query_out(
     *,
     form: Form = "auto",
     elsewhere: Elsewhere | None = None,
-    device: Device | None = None,
 ) -> HeldOut:
     """Return the scores of each fold's items by models without that fold.
 
@@ -79,7 +77,8 @@ def leave_query_out(
     Parameters
     ----------
     space : FunctionSpace
-        Where the problem is solved.
+        Where the problem is solved. Matrices are formed and decomposed where its rows are; on a
+        device all queries of one size are left out together.
     graph : PreferenceGraph
         The preferences.
     folds : Folds
@@ -91,21 +90,20 @@ def leave_query_out(
         the cheaper of the two. On a device folds are removed.
     elsewhere : Elsewhere, optional
         The contribution of other data, of which nothing is left out; for explicit features.
-    device : Device, optional
-        Where matrices are formed and decomposed, and all queries of one size left out together.
 
     Notes
     -----
     [PTA09] Sect. 3.3: the scores (32) by (33), in the symmetric form of the reduced problem.
     """
     if not space.is_explicit:
-        return _leave_out_of_kernel(space, graph, folds, alphas, device)
-    problem = FoldedFeatures.of(graph, dense_rows(space.features()), folds, elsewhere)
-    if form == "auto" and device is None:
+        return _leave_out_of_kernel(space, graph, folds, alphas)
+    Z = space.features()
+    problem = FoldedFeatures.of(graph, dense_rows(to_host(Z)), folds, elsewhere)
+    if form == "auto" and is_on_host(Z):
         form = _cheaper_form(problem.Z.shape[1], np.diff(problem.starts), len(alphas))
     if form == "refit":
         return refit_folds(problem, alphas)
-    return _update_folds(problem, alphas, device)
+    return _update_folds(problem, alphas, problem.Z if is_on_host(Z) else Z)
 
 
 def _cheaper_form(n_features: int, sizes: IntArray, n_alphas: int) -> Form:
@@ -404,16 +402,13 @@ def _scored_alone(graph: PreferenceGraph, folds: Folds, *, up_to_constants: bool
 # Explicit features
 
 
-def _update_folds(
-    problem: FoldedFeatures, alphas: FloatArray, device: Device | None = None
-) -> HeldOut:
+def _update_folds(problem: FoldedFeatures, alphas: FloatArray, Z: Array) -> HeldOut:
     """Remove each fold from the full solution by an update of the order of the fold.
 
-    docs/theory/holdouts.rst, eq. hold-update.
+    Z are the features where they are computed with; docs/theory/holdouts.rst, eq. hold-update.
     """
     # features in coordinates, and their normal equations
     C0, folds, graph, root = problem.targets, problem.folds, problem.graph, problem.root
-    Z = there(problem.Z, device)
     H = root.like(Z).to_coordinates(Z)
     G = gram(H)
     varied = problem.varied(to_host(namespace_of(G).linalg.diagonal(G)))
@@ -460,7 +455,6 @@ def _leave_out_of_kernel(
     graph: PreferenceGraph,
     folds: Folds,
     alphas: FloatArray,
-    device: Device | None,
 ) -> HeldOut:
     """Take each fold out of the dual solution, in coordinates of the graph."""
     fold_of_components(graph, folds)
@@ -468,13 +462,13 @@ def _leave_out_of_kernel(
     root = graph.laplacian.root()
 
     def reduced() -> tuple[System, Array]:
-        K = space.kernel_matrix(device=device)
+        K = space.kernel_matrix()
         of_alone = copy_of(take_rows(K, alone).T)
         rows = root.like(of_alone).to_coordinates(of_alone).T
         return System.dual(graph, K, trusted=space.kernel_is_trusted), rows
 
     system, rows = reduced()
-    solutions = _Solutions.of(system, lambda: reduced()[0], memory_of(device))
+    solutions = _Solutions.of(system, lambda: reduced()[0], memory_of(system.matrix))
     use = partial(solutions.use, alphas)
     scores, pivots = _leave_out_all(graph, folds, root, system.rhs, alone, rows, len(alphas), use)
     error = error_of_pivots(np.minimum(solutions.rcond(alphas), pivots.min(axis=0, initial=1.0)))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, final, get_args
+from typing import Annotated, Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.checks import (
@@ -23,6 +23,7 @@ from rankwise.core.display import (
     text_table,
 )
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.params import Reads
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
@@ -241,6 +242,10 @@ def check_alphas(alphas: Any) -> FloatArray:
             f"`alphas` must be a list of finite numbers above 0: got {alphas!r}."
         )
     return grid
+
+
+Alphas: TypeAlias = Annotated[ArrayLike, Reads(check_alphas, "a list of finite numbers above 0")]
+"""A grid of alphas."""
 
 
 def as_measure(measure: Measure | str | None) -> Measure:

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.core.arrays import Matrix
 from rankwise.core.checks import refuse_overflow
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import checked
 from rankwise.core.queries import Queries
 
 
@@ -65,6 +66,7 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
 
     def _begin(self, X: Any, qid: ArrayLike | Queries | None) -> tuple[Any, Queries]:
         """Check the arguments of a fit."""
+        checked(self)
         X = self._check_rows(X, reset=True)
         self.fitted_with_qid_ = qid is not None
         return X, Queries.of(qid, X.shape[0])

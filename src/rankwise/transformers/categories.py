@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from dataclasses import dataclass
 from types import NoneType
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,12 +15,12 @@ from sklearn.utils.validation import validate_data
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.checks import (
     check_length,
-    check_positive,
     entries_of,
     is_missing,
     refuse_overflow,
 )
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Advice, CheckedWith, Positive
 from rankwise.core.queries import Queries, one_output
 from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
 
@@ -81,7 +81,10 @@ class WithinQueryEncoder(QueryTransformer):
     """
 
     def __init__(
-        self, columns: list[int] | list[str] | None = None, *, smoothing: float = 10.0
+        self,
+        columns: Annotated[list[int] | list[str] | None, CheckedWith("X")] = None,
+        *,
+        smoothing: Annotated[float, Positive(), Advice("It is a number of items.")] = 10.0,
     ) -> None:
         self.columns = columns
         self.smoothing = smoothing
@@ -102,7 +105,6 @@ class WithinQueryEncoder(QueryTransformer):
         return rows
 
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> _Excess:
-        check_positive("smoothing", self.smoothing, "It is a number of items.")
         self.columns_ = self._chosen(X)
         excess = _excess(X, y, queries)
         known = [_categories_of(X[:, j]) for j in self.columns_]

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, final, get_args
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,7 +11,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.checks import check_choice, check_flag, refuse_overflow
+from rankwise.core.checks import refuse_overflow
 from rankwise.core.queries import Queries
 from rankwise.core.threads import in_threads
 from rankwise.native.within_queries import (
@@ -78,7 +78,6 @@ class WithinQueryScaler(QueryTransformer):
         return tags
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
-        check_choice("scale", self.scale, get_args(Scale))
         if self.scale != "max_abs":
             owner = f"WithinQueryScaler(scale={self.scale!r})"
             refuse_sparse_rows(X, owner, "Use scale='max_abs', or X.toarray().")
@@ -190,8 +189,8 @@ class WithinQueryRanks(QueryTransformer):
     def __init__(self, output: RanksOutput = "ranks") -> None:
         self.output = output
 
-    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:  # noqa: ARG002
-        check_choice("output", self.output, get_args(RanksOutput))
+    def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:
+        pass
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:  # noqa: ARG002
         ranks = ranks_within_queries(X, queries)
@@ -241,8 +240,6 @@ class WithinQueryImputer(QueryTransformer):
         self.add_indicator = add_indicator
 
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> FloatArray:  # noqa: ARG002
-        check_choice("filling", self.filling, get_args(Filling))
-        check_flag("add_indicator", self.add_indicator)
         fill_values = self._fill_values(X, queries)
         # fallback: the median of the statistic over the queries that have one
         known = ~np.isnan(fill_values)

@@ -108,23 +108,6 @@ def test_json_lines_are_read_as_they_are_written(tmp_path):
     assert (data.qid.tolist(), data.y.tolist()) == (["a", "b"], [1.0, 0.0])
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"x": 1, "y": 2}\n[1, 2]\n', "line 2: expected a JSON object of texts and numbers"),
-        ('{"x": {"a": 1}, "y": 2}\n', "line 1: expected a JSON object of texts and numbers"),
-        ('{"x": 1, "y": 2}\n{"y": 2}\n', "row 2, column 'x': expected a finite number, got none"),
-        ('{"x": "1", "y": 2}\n', "row 1, column 'x': expected a finite number, got '1'"),
-        ('{"qid": null, "x": 1, "y": 2}\n', "row 1, column 'qid': expected an id, got none"),
-        ("\n", "expected at least one row"),
-    ],
-)
-def test_bad_json_lines_are_refused(tmp_path, text, message):
-    (tmp_path / "a.jsonl").write_text(text)
-    with pytest.raises(rankwise.DataFileError, match=message):
-        read_table(tmp_path / "a.jsonl")
-
-
 # Labels and groups
 
 RNG = np.random.default_rng(0)

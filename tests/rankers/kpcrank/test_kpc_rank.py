@@ -287,7 +287,7 @@ VAL = {"X_val": P.X, "y_val": P.y}
         ),
         (lambda: KPCRank(2.5).fit(P.X, P.y), "`n_components` must be"),
         (lambda: KPCRank(True).fit(P.X, P.y), "`n_components` must be"),
-        (lambda: KPCRank(alpha=-1).fit(P.X, P.y), "`alpha` must be a finite number of at least 0"),
+        (lambda: KPCRank(alpha=-1).fit(P.X, P.y), "`alpha` must be a finite number from 0 on"),
         (lambda: KPCRank(alpha="x").fit(P.X, P.y), "`alpha` must be"),
         (lambda: KPCRank(solver="x").fit(P.X, P.y), "`solver` must be one of"),
         (lambda: KPCRank(kernel="rbf").fit(P.X, P.y), "`kernel` must be one of"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 import rankwise
 from problems import close, problem
@@ -12,7 +13,7 @@ from rankwise import (
     RankRLSCV,
     leave_pair_out_auc,
 )
-from rankwise.core.devices import TorchDevice, as_device
+from rankwise.core.devices import place
 from rankwise.features.function_space import Basis
 from rankwise.solve.normal_equations import System
 
@@ -76,9 +77,10 @@ def test_path(basis):
 @pytest.mark.parametrize(("gamma", "late"), [(1.0, True), (1e-4, False)])
 def test_sums_are_whitened_late_only_where_no_digits_are_lost(gamma, late):
     p = problem(seed=1, sizes=SIZES, grades=3, n_features=4)
-    kernel, device = Gaussian(gamma), as_device("cpu")
-    basis = Basis.of(kernel, p.X[:8], device)
-    assert (basis.raw(device.array(p.X))[1] is not None) is late
+    kernel, rows = Gaussian(gamma), torch.tensor(p.X)
+    basis = Basis.of(kernel, p.X[:8], rows)
+    assert (basis.raw(rows)[1] is not None) is late
+    assert (Basis.of(kernel, p.X[:8]).raw(p.X)[1] is not None) is late
     options = {"kernel": kernel, "basis": np.arange(8), "alpha": 1e-3}
     expected = RankRLS(**options).fit(p.X, p.y, qid=p.qid)
     found = RankRLS(device="cpu", **options).fit(p.X, p.y, qid=p.qid)
@@ -94,12 +96,11 @@ def test_rows_stay_as_they_were_given(kernel):
 
 
 def test_the_eigendecomposition_takes_over_where_alpha_is_lost():
-    device = as_device("cpu")
     rhs = np.array([[1.0], [1.0]])
-    expected = System(device.array(np.ones((2, 2))), rhs).spectrum().solve(rhs, 1e-30)
-    system = System(device.array(np.ones((2, 2))), rhs)
+    expected = System(torch.ones((2, 2), dtype=torch.float64), rhs).spectrum().solve(rhs, 1e-30)
+    system = System(torch.ones((2, 2), dtype=torch.float64), rhs)
     np.testing.assert_array_equal(system.solve(1e-30), expected)
-    system = System(device.array(np.ones((2, 2))), rhs)
+    system = System(torch.ones((2, 2), dtype=torch.float64), rhs)
     np.testing.assert_array_equal(system.path(np.array([1e-30, 1e-30])), [expected, expected])
 
 
@@ -107,7 +108,7 @@ def test_the_eigendecomposition_takes_over_where_alpha_is_lost():
 def device(request, monkeypatch):
     """Much memory, in which the kernel is decomposed, or little, in which it is factored."""
     if request.param is not None:
-        monkeypatch.setattr(TorchDevice, "memory", lambda _: request.param)
+        monkeypatch.setattr("rankwise.selection.leave_query_out.memory_of", lambda _: request.param)
     return "cpu"
 
 
@@ -277,7 +278,7 @@ def test_alphas_without_a_factor_are_decomposed(monkeypatch):
     y, qid = np.arange(12.0), np.arange(12) // 4
     options = {"kernel": rankwise.Polynomial(degree=1), "alphas": [1e-12, 1.0, 1e9]}
     decomposed = RankRLSCV(device="cpu", **options).fit(X, y, qid=qid)
-    monkeypatch.setattr(TorchDevice, "memory", lambda _: 1)
+    monkeypatch.setattr("rankwise.selection.leave_query_out.memory_of", lambda _: 1)
     factored = RankRLSCV(device="cpu", **options).fit(X, y, qid=qid)
     assert factored.alpha_ == decomposed.alpha_
     np.testing.assert_allclose(factored.path_.values, decomposed.path_.values, atol=1e-8)
@@ -293,9 +294,9 @@ def test_the_device_is_saved(tmp_path):
 
 def test_bad_devices():
     with pytest.raises(InvalidInputError, match="`device` must name a device that PyTorch finds"):
-        as_device("nonsense")
+        place("nonsense")
     with pytest.raises(InvalidInputError, match="`device` must be a name such as 'cuda'"):
-        as_device(3)
+        place(3)
     indefinite = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     with pytest.raises(InvalidInputError, match="positive semidefinite"):
         RankRLS(kernel="precomputed", device="cpu").fit(indefinite, [0, 1, 2])

@@ -18,8 +18,8 @@ from rankwise.comparisons.gp.evidence import (
 from rankwise.comparisons.gp.inference.ep import without_site
 from rankwise.comparisons.gp.inference.likelihood_base import (
     WIN,
+    Around,
     AverageLikelihood,
-    FreeParameter,
     Likelihood,
     Outcomes,
 )
@@ -54,7 +54,7 @@ FLIP_RATE = 0.02
 @storable
 @final
 @dataclass(frozen=True, eq=False)
-class ByJudge(Likelihood):
+class ByJudge(Around):
     r"""Let judge j answer as ``base`` does about :math:`r_j s`, with ties of width :math:`w_j`.
 
     A careless judge has a small r: answers do not depend on the scores. The logarithms of r and of
@@ -108,16 +108,6 @@ class ByJudge(Likelihood):
         """That of the base."""
         return self.base.link
 
-    @property
-    def parameters(self) -> dict[str, float]:
-        """Those of the base."""
-        return self.base.parameters
-
-    @property
-    def free_parameters(self) -> dict[str, FreeParameter]:
-        """Those of the base."""
-        return self.base.free_parameters
-
     def replace(self, **parameters: float) -> Self:
         """Return the same judges with another base."""
         return replace(self, base=self.base.replace(**parameters))
@@ -126,10 +116,6 @@ class ByJudge(Likelihood):
         """Return the same judges with a base without flips."""
         base = self.base.without_flips()
         return self if base is self.base else replace(self, base=base)
-
-    def score_deviation(self, margin_scale: float) -> float:
-        """Return that of the base."""
-        return self.base.score_deviation(margin_scale)
 
     def average(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
@@ -155,10 +141,6 @@ class ByJudge(Likelihood):
             return own
         anyone = self._of_anyone(mean, variance)
         return np.where(known if own.ndim == 1 else known[:, None], own, anyone)
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Accept what the base accepts."""
-        self.base.check(outcomes)
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
         """Return that of the base in units of s."""
@@ -284,10 +266,13 @@ class ByJudge(Likelihood):
         """Return what was learned about the judges."""
         tied = cavities.outcomes.tied
         right = np.where(cavities.mean == 0.0, 0.5, cavities.mean > 0.0)
-        counts = cavities.by_judge(np.stack([tied, ~tied, ~tied * right]), self.n_judges)
+        columns = np.stack([tied, ~tied, ~tied * right])
+        n_tied, n_decided, n_right = cavities.by_judge(columns, self.n_judges)
         return JudgeReport.of(
             names,
-            *counts,
+            n_tied,
+            n_decided,
+            n_right,
             self.log_reliability,
             self.reliability_std,
             self.parameters.get("tie_width", 0.0) * np.exp(self.log_width),

@@ -24,7 +24,7 @@ from rankwise.io.tables.arrow import (
     write_parquet,
 )
 from rankwise.io.tables.csv import DELIMITERS, CsvTable
-from rankwise.io.tables.json_lines import JSON_SUFFIXES, JsonLinesTable
+from rankwise.io.tables.json import JSON_SUFFIXES, LINES_SUFFIXES, JsonTable
 from rankwise.io.tables.table import CellError, DataTable
 
 TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES, *EXCEL_SUFFIXES, *JSON_SUFFIXES}
@@ -46,11 +46,11 @@ def read_table(
     categories: str | Sequence[str] | None = None,
     positive: str | None = None,
 ) -> RankingData:
-    r"""Read items from a CSV, TSV, JSON lines, Parquet or Excel file with named columns.
+    r"""Read items from a CSV, TSV, JSON, JSON lines, Parquet or Excel file with named columns.
 
-    All but Parquet and Excel may be compressed (.gz, .xz, .bz2). The header of CSV and TSV decides
-    whether cells are separated by commas, semicolons, tabs or bars. Parquet and Excel need the
-    extra ``tables``; of an Excel file the first sheet is read. Reading takes one pass.
+    CSV, TSV and JSON files may be compressed (.gz, .xz, .bz2). The header decides whether cells are
+    separated by commas, semicolons, tabs or bars. Parquet and Excel need the extra ``tables``; of
+    an Excel file the first sheet is read. Reading takes one pass over the file.
 
     A column that looks like an id is never silently used as a feature: if its name says so, if it
     holds a different whole number in each of at least 20 rows or, if no column holds the queries,
@@ -293,7 +293,7 @@ def _numbers_or_blanks(words: list[str]) -> FloatArray | None:
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
-    """Write named columns to a CSV, TSV, JSON lines or Parquet file, atomically.
+    """Write named columns to a CSV, TSV, JSON, JSON lines or Parquet file, atomically.
 
     All but Parquet may be compressed (.gz, .xz, .bz2). Numbers are written with enough digits to
     read the same ones back.
@@ -329,15 +329,22 @@ def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) 
     if suffix in PARQUET_SUFFIXES:
         write_parquet(path, vectors)
         return
-    rows = zip(*(vector.tolist() for vector in vectors.values()), strict=True)
     with open_write(path) as stream, io.TextIOWrapper(stream, "utf-8", newline="") as text:
         if suffix in JSON_SUFFIXES:
-            objects = (dict(zip(vectors, row, strict=True)) for row in rows)
-            text.writelines(json.dumps(one, ensure_ascii=False) + "\n" for one in objects)
+            _write_json(text, vectors, has_lines=suffix in LINES_SUFFIXES)
             return
         writer = csv.writer(text, delimiter=DELIMITERS[suffix], lineterminator="\n")
         writer.writerow(vectors)
-        writer.writerows(rows)
+        writer.writerows(zip(*(vector.tolist() for vector in vectors.values()), strict=True))
+
+
+def _write_json(
+    text: io.TextIOWrapper, columns: Mapping[str, NDArray[Any]], *, has_lines: bool
+) -> None:
+    """Write an object for each row: a line each, or all in an array."""
+    rows = zip(*(vector.tolist() for vector in columns.values()), strict=True)
+    objects = [json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False) for row in rows]
+    text.write("\n".join(objects) + "\n" if has_lines else "[" + ",\n".join(objects) + "]\n")
 
 
 def open_table(path: str | os.PathLike[str]) -> DataTable:
@@ -348,7 +355,7 @@ def open_table(path: str | os.PathLike[str]) -> DataTable:
     if suffix in EXCEL_SUFFIXES:
         return ExcelTable.open(path)
     if suffix in JSON_SUFFIXES:
-        return JsonLinesTable.open(path)
+        return JsonTable.open(path)
     return CsvTable.open(path, DELIMITERS[suffix])
 
 

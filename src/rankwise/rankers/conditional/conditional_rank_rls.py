@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, final, get_args
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.checks import check_choice, check_count, check_positive
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Advice, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, Ties
+from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY
@@ -20,16 +21,16 @@ from rankwise.rankers.conditional.closed_form import New, PairsOut, Relation
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker, RelationProblem
 from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.path import (
+    Alphas,
     ChoiceRule,
     SelectionPath,
     as_measure,
-    check_alphas,
     judge_comparisons,
     judge_scores,
     refuse_listwise,
 )
 from rankwise.solve.iteration import StoppingRule
-from rankwise.solve.kernel_iteration import ConjugateGradients, as_conjugate_gradients
+from rankwise.solve.kernel_iteration import ConjugateGradients
 
 ALPHAS = tuple(2.0**k for k in range(-15, 16))
 
@@ -119,7 +120,7 @@ class ConditionalRankRLS(ConditionalRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: Annotated[float, Positive(), Advice(ALPHA_REMEDY)] = 1.0,
         *,
         condition_kernel: KernelLike = "linear",
         item_kernel: KernelLike = "linear",
@@ -166,14 +167,14 @@ class ConditionalRankRLS(ConditionalRanker):
         pair_margin, pair_weight : (n_pairs,), optional
             By how much each winner leads, and how much each comparison counts; 1 by default.
         """
-        alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
-        settings = as_conjugate_gradients(self.solver, ("auto", "iterations"))
-        problem = self._problem(conditions, items, y, comparisons, pair_margin, pair_weight)
-        if self.solver == "auto":
-            full = problem.full_relation(self.cost, self.ties, self.query_weight)
+        given = checked(self)
+        problem = self._problem(given, conditions, items, y, comparisons, pair_margin, pair_weight)
+        if given.solver == "auto":
+            full = problem.full_relation(given.cost, given.ties, given.query_weight)
             if full is not None:
-                return self._keep_full(full, alpha)
-        return self._keep_iterated(problem, settings, alpha)
+                return self._keep_full(full, given.alpha)
+        settings = given.solver if isinstance(given.solver, ConjugateGradients) else None
+        return self._keep_iterated(problem, settings or ConjugateGradients(), given.alpha)
 
 
 @final
@@ -253,11 +254,11 @@ class ConditionalRankRLSCV(ConditionalRanker):
 
     def __init__(
         self,
-        alphas: ArrayLike = ALPHAS,
+        alphas: Alphas = ALPHAS,
         *,
         new: New = "conditions",
-        cv: int = 5,
-        measure: Measure | str | None = None,
+        cv: Count = 5,
+        measure: MeasureLike | None = None,
         rule: ChoiceRule = "best",
         condition_kernel: KernelLike = "linear",
         item_kernel: KernelLike = "linear",
@@ -267,7 +268,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         query_weight: Literal["items", "pairs", "equal"] = "items",
         solver: ConjugateGradients | None = None,
         device: str | None = None,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.alphas = alphas
         self.new = new
@@ -307,12 +308,12 @@ class ConditionalRankRLSCV(ConditionalRanker):
             As in `ConditionalRankRLS.fit`. A comparison is judged if both of its items are left
             out together.
         """
-        grid = check_alphas(self.alphas)
-        check_choice("new", self.new, get_args(New))
-        problem = self._problem(conditions, items, y, comparisons, pair_margin, pair_weight)
+        given = checked(self)
+        grid = given.alphas
+        problem = self._problem(given, conditions, items, y, comparisons, pair_margin, pair_weight)
         # held-out scores for every alpha: closed forms for a full matrix, otherwise refits
-        full = problem.full_relation(self.cost, self.ties, self.query_weight)
-        rng, n_folds = generator(self.random_state), check_count("cv", self.cv)
+        full = problem.full_relation(given.cost, given.ties, given.query_weight)
+        rng, n_folds = generator(given.random_state), given.cv
         item_fold = Folds.random(n_folds, np.arange(problem.cells.shape[1]), rng).fold
         if full is not None:
             held_out = full.hold_out(self.new, item_fold, grid)
@@ -323,7 +324,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
             held_out = self._refitted(problem, folds, grid)
         # measure them, and choose alpha
         held_out = held_out.tied()
-        self.path_ = _judged(held_out, problem, as_measure(self.measure), grid)
+        self.path_ = _judged(held_out, problem, as_measure(given.measure), grid)
         chosen = self.path_.best(self.rule)
         self.alpha_ = float(grid[chosen])
         self.held_out_value_ = float(self.path_.values[chosen])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from os import PathLike
-from typing import Any, Literal, Self, final, get_args
+from typing import Any, Literal, Self, final
 
 import numpy as np
 import scipy
@@ -17,17 +17,16 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix
 from rankwise.core.checks import (
     as_floats,
-    check_choice,
-    check_count,
     refuse_huge_rows,
     refuse_overflow,
     refuse_unusable_rows,
 )
 from rankwise.core.devices import Device, DeviceArray, as_device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
+from rankwise.core.params import Count, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import Expansion
-from rankwise.features.kernels import Kernel, as_kernel, finite_kernel, refuse_sparse
+from rankwise.features.kernels import Kernel, finite_kernel, refuse_sparse
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
 from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.conditional.closed_form import (
@@ -147,8 +146,6 @@ class RelationProblem:
 
     def full_relation(self, cost: Cost, ties: Ties, query_weight: str) -> FullRelation | None:
         """Return the closed form if every row has the same complete graph, else None."""
-        check_choice("cost", cost, get_args(Cost))
-        check_choice("ties", ties, get_args(Ties))
         # a closed form needs the complete graph of every row
         refused = ties == "keep" and cost != "magnitude"  # by the graph, with a reason
         if refused or not (self.data.is_scored and self.cells.is_full) or cost == "relative":
@@ -259,6 +256,7 @@ class ConditionalRanker(BaseEstimator, ABC):
 
     def _problem(
         self,
+        given: Any,
         conditions: Any,
         items: Any,
         y: Any,
@@ -266,21 +264,22 @@ class ConditionalRanker(BaseEstimator, ABC):
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
     ) -> RelationProblem:
-        """Check the arguments of `fit`, keep the objects, and form both kernels."""
-        check_choice("relation", self.relation, get_args(Relation))
-        check_choice("query_weight", self.query_weight, tuple(PAIR_FACTOR))
+        """Check the arguments of `fit`, keep the objects, and form both kernels.
+
+        ``given`` holds the parameters in their one form.
+        """
         C = _check_objects("conditions", conditions)
         # both sides are of one kind where the relation has a symmetry
-        same = items is None or self.relation in SIGNS
-        if self.relation in SIGNS and items is not None and items is not conditions:
+        same = items is None or given.relation in SIGNS
+        if given.relation in SIGNS and items is not None and items is not conditions:
             raise InvalidInputError(
-                f"`items` must be None with relation={self.relation!r}: both objects of a pair "
+                f"`items` must be None with relation={given.relation!r}: both objects of a pair "
                 "are of one kind, given as `conditions`."
             )
         V = C if same else _check_objects("items", items)
         # kernels fitted to the objects of both sides, which predictions expand in
-        first = as_kernel(self.condition_kernel)
-        second = first if self.relation in SIGNS else as_kernel(self.item_kernel)
+        first = given.condition_kernel
+        second = first if given.relation in SIGNS else given.item_kernel
         self.condition_predictor_ = _predictor(first, C)
         self.item_predictor_ = _predictor(second, V)
         self.n_features_in_ = int(C.shape[1])
@@ -294,7 +293,7 @@ class ConditionalRanker(BaseEstimator, ABC):
             else _from_comparisons(comparisons, shape, pair_margin, pair_weight)
         )
         K, G = _own_kernel(self.condition_predictor_), _own_kernel(self.item_predictor_)
-        sign, device = SIGNS.get(self.relation, 0), as_device(self.device)
+        sign, device = SIGNS.get(given.relation, 0), as_device(given.device)
         return RelationProblem(cells, data, K, G, sign, device)
 
     def _keep_full(self, full: FullRelation, alpha: float) -> Self:
@@ -349,7 +348,7 @@ class ConditionalRanker(BaseEstimator, ABC):
             return (left @ self.dual_coef_) @ right.T
         return left @ (self.dual_coef_ @ right.T)
 
-    def rank(self, conditions: Any = None, items: Any = None, k: int | None = None) -> IntArray:
+    def rank(self, conditions: Any = None, items: Any = None, k: Count | None = None) -> IntArray:
         """Return the items for each condition, best first.
 
         Parameters
@@ -364,8 +363,8 @@ class ConditionalRanker(BaseEstimator, ABC):
         order : (n_conditions, k)
             Positions in `items`.
         """
-        order = np.argsort(-self.predict(conditions, items), axis=1, kind="stable")
-        return order if k is None else order[:, : check_count("k", k)]
+        check_call(ConditionalRanker.rank, k=k)
+        return np.argsort(-self.predict(conditions, items), axis=1, kind="stable")[:, :k]
 
     def score(self, conditions: Any, items: Any, y: Any) -> float:
         """Return the share of pairs of items in the right order, averaged over conditions.

@@ -7,7 +7,6 @@ from typing import Any, Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.checks import real_number
 from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import take_rows
@@ -502,14 +501,3 @@ class ComponentFit:
     def _score(self, graph: PreferenceGraph, Z: FloatArray, rows: FloatArray) -> HeldOut:
         solutions = NestedSolutions.fit(graph, Z, rows, self.alpha)
         return HeldOut(solutions.scores(), solutions.errors)
-
-
-def check_alpha(value: object) -> float:
-    """Return a finite number of at least 0."""
-    number = real_number(value)
-    if isinstance(value, bool) or not np.isfinite(number) or number < 0:
-        raise InvalidInputError(
-            f"`alpha` must be a finite number of at least 0: got {value!r}. "
-            "0 leaves all regularisation to the number of components."
-        )
-    return number

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, final
 
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_count
 from rankwise.core.devices import as_device
+from rankwise.core.params import Advice, AtLeast, CheckedWith, Count, RandomSeed, checked
 from rankwise.features.components import Solver
-from rankwise.features.kernels import Kernel, KernelLike, as_kernel
+from rankwise.features.kernels import Kernel, KernelLike
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
-from rankwise.measures.value import Measure
+from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import (
     ClosedFormCV,
@@ -23,7 +22,7 @@ from rankwise.rankers.closed_form import (
     judge_folds,
     tied_by_folds,
 )
-from rankwise.rankers.kpcrank.component_fit import ComponentFit, check_alpha
+from rankwise.rankers.kpcrank.component_fit import ComponentFit
 from rankwise.rankers.reading import read_training
 from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
 from rankwise.selection.path import (
@@ -36,6 +35,8 @@ from rankwise.selection.path import (
     judge_comparisons,
     refuse_listwise,
 )
+
+ALPHA_ADVICE = "0 leaves all regularisation to the number of components."
 
 N_PAIR_FOLDS = 5
 """Folds of comparisons without `qid`, for ``cv="auto"``."""
@@ -110,10 +111,10 @@ class KPCRank(ClosedFormRanker):
 
     def __init__(
         self,
-        n_components: int = 10,
+        n_components: Count = 10,
         kernel: KernelLike = "gaussian",
         *,
-        alpha: float = 0.0,
+        alpha: Annotated[float, AtLeast(0), Advice(ALPHA_ADVICE)] = 0.0,
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
@@ -148,21 +149,20 @@ class KPCRank(ClosedFormRanker):
             As in `RankRLS`. All rows of X determine the components, weighted by `sample_weight` if
             given, whether or not they take part in a preference.
         """
-        n_components = check_count("n_components", self.n_components)
-        alpha = check_alpha(self.alpha)
+        given = checked(self)
         device = as_device(self.device, X)
         X, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
         )  # fmt: skip
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
+        self.kernel_ = given.kernel.fitted_to(X, data.sample_weight)
         fit = ComponentFit.of(
             self.kernel_,
             X,
             data,
-            n_components,
-            self.solver,
-            alpha,
+            given.n_components,
+            given.solver,
+            given.alpha,
             device,
             cost=self.cost,
             ties=self.ties,
@@ -248,19 +248,19 @@ class KPCRankCV(ClosedFormCV):
 
     def __init__(
         self,
-        max_components: int = 100,
-        kernel: str | Kernel | Callable[[Any, Any], Any] | list[KernelLike] = "gaussian",
+        max_components: Count = 100,
+        kernel: list[KernelLike] | KernelLike = "gaussian",
         *,
-        alpha: float = 0.0,
-        cv: Any = "auto",
-        measure: Measure | str | None = None,
+        alpha: Annotated[float, AtLeast(0), Advice(ALPHA_ADVICE)] = 0.0,
+        cv: Annotated[Any, CheckedWith("qid")] = "auto",
+        measure: MeasureLike | None = None,
         rule: ChoiceRule = "best",
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
         solver: Solver = "auto",
         device: str | None = None,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.max_components = max_components
         self.kernel = kernel
@@ -305,8 +305,7 @@ class KPCRankCV(ClosedFormCV):
         pair_weight_val : (n_pairs,), optional
             How much each of them counts.
         """
-        max_components = check_count("max_components", self.max_components)
-        alpha = check_alpha(self.alpha)
+        given = checked(self)
         device = as_device(self.device, X)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
@@ -318,10 +317,17 @@ class KPCRankCV(ClosedFormCV):
         options = {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
         self.search_: list[Candidate] = []
         best: _ChosenComponents | None = None
-        for given in as_settings(self.kernel, "kernel"):
-            kernel = as_kernel(given).fitted_to(rows, data.sample_weight)
+        for kernel in as_settings(given.kernel, "kernel"):
+            kernel = kernel.fitted_to(rows, data.sample_weight)
             fit = ComponentFit.of(
-                kernel, rows, data, max_components, self.solver, alpha, device, **options
+                kernel,
+                rows,
+                data,
+                given.max_components,
+                given.solver,
+                given.alpha,
+                device,
+                **options,
             )
             path, scores = self._judge(rows, fit, validation)
             self.search_.append(Candidate({"kernel": kernel}, path))

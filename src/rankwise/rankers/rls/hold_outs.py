@@ -9,7 +9,6 @@ from typing import Any, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space, unknowns_of_sparse_rows
@@ -34,7 +33,7 @@ from rankwise.selection.leave_edge_out import leave_edge_out
 from rankwise.selection.leave_pair_out import leave_each_pair_out
 from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.path import SelectionPath, judge_comparisons, judge_pairs, refuse_listwise
-from rankwise.selection.systems import normal_equations, normal_equations_on
+from rankwise.selection.systems import normal_equations
 
 MOST_UNKNOWNS = 8192
 """Of sparse rows, whose exact hold-outs decompose a dense matrix of this order."""
@@ -64,8 +63,8 @@ class SearchProblem:
         The values of alpha.
     measure : Measure
         The measure that decides.
-    device : Device, optional
-        Where to compute.
+    rows : (n_items, n_features)
+        The rows in the namespace that computes.
     """
 
     X: Matrix
@@ -74,7 +73,7 @@ class SearchProblem:
     basis_rows: Matrix | None
     alphas: FloatArray
     measure: Measure
-    device: Device | None
+    rows: Matrix
 
     @property
     def n_outputs(self) -> int:
@@ -88,7 +87,7 @@ class SearchProblem:
         graphs = OutputGraphs.of(self.data, **options)
         kernel, rank = settings["kernel"], graphs.rank
         _refuse_dense(self.X, unknowns_of_sparse_rows(self.X, kernel, self.basis_rows, rank))
-        space = smallest_space(self.X, kernel, self.basis_rows, rank, device=self.device)
+        space = smallest_space(self.X, kernel, self.basis_rows, rank, self.rows)
         return SettingProblem(self, options, graphs, space)
 
 
@@ -104,10 +103,7 @@ class SettingProblem:
 
     def weights(self, alpha: float) -> FloatArray:
         """Return the weights fitted to all data."""
-        device, X = self.search.device, self.search.X
-        return self.graphs.gather(
-            lambda graph: normal_equations_on(device, self.space, graph, X).solve(alpha)
-        )
+        return self.graphs.gather(lambda graph: normal_equations(self.space, graph).solve(alpha))
 
 
 @final
@@ -174,9 +170,7 @@ class QueriesLeftOut(HoldOut):
         search = problem.search
         held_out = gather_held_out(
             problem.graphs,
-            lambda graph: leave_query_out(
-                problem.space, graph, self.folds, search.alphas, device=search.device
-            ),
+            lambda graph: leave_query_out(problem.space, graph, self.folds, search.alphas),
         )  # [PTA09] (33), for scores and for comparisons
         return _of_folds(problem, held_out, self.folds)
 
@@ -206,9 +200,7 @@ class PairsLeftOut(HoldOut):
         """Return the values of all alphas for one setting."""
         search = problem.search
         alphas, measure = search.alphas, search.measure
-        pairs = leave_each_pair_out(
-            problem.space, search.data, alphas, device=search.device, **problem.options
-        )
+        pairs = leave_each_pair_out(problem.space, search.data, alphas, **problem.options)
 
         def path_of(output: int | None) -> SelectionPath:
             held_out = pairs if output is None else pairs.output(output)
@@ -237,8 +229,7 @@ class ComparisonsLeftOut(HoldOut):
         data, alphas, options = problem.search.data, problem.search.alphas, problem.options
         if self.folds is None:
             given = {"cost": options["cost"], "query_weight": options["query_weight"]}
-            device = problem.search.device
-            return leave_edge_out(problem.space, data, alphas, device=device, **given)
+            return leave_edge_out(problem.space, data, alphas, **given)
         refit = partial(_refitted_scores, problem.space, alphas)
         return leave_comparisons_out(data, self.folds, len(alphas), refit, **options)
 
@@ -266,7 +257,7 @@ class GivenValidation(HoldOut):
     def _score(self, problem: SettingProblem, graph: PreferenceGraph) -> HeldOut:
         """Return the scores of the validation rows by a fit to a graph, for every alpha."""
         search, space = problem.search, problem.space
-        system = normal_equations_on(search.device, space, graph, search.X)
+        system = normal_equations(space, graph)
         spectrum = system.spectrum()
         weights = [system.lift(C) for C in spectrum.path(system.rhs, search.alphas)]
         folded = np.concatenate([as_columns(space.fold(W)) for W in weights], axis=1)

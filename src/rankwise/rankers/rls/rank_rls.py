@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_positive
-from rankwise.core.devices import Device, as_device, memory_of
+from rankwise.core.devices import on_device
+from rankwise.core.namespaces import memory_of
+from rankwise.core.params import Advice, CheckedWith, Positive, RandomSeed, checked
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
@@ -25,7 +26,7 @@ from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
 from rankwise.rankers.reading import read_training
 from rankwise.selection.path import check_alphas
-from rankwise.selection.systems import normal_equations_on
+from rankwise.selection.systems import normal_equations
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import (
@@ -141,16 +142,16 @@ class RankRLS(ClosedFormRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: Annotated[float, Positive(), Advice(ALPHA_REMEDY)] = 1.0,
         *,
         kernel: KernelLike = "linear",
         cost: Cost = "magnitude",
         ties: Ties = "drop",
         query_weight: QueryWeight = "items",
-        basis: int | ArrayLike | None = None,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
         device: str | None = None,
         solver: Literal["auto", "direct", "iterations"] | ConjugateGradients = "auto",
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.alpha = alpha
         self.kernel = kernel
@@ -195,18 +196,18 @@ class RankRLS(ClosedFormRanker):
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
         """
-        alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
-        device = as_device(self.device, X)
+        alpha = checked(self).alpha
+        given = X
         X, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
         )  # fmt: skip
-        graphs, space = self._problem(X, data, device)
-        iterated = self._iterated(X, graphs, np.array([alpha]), device)
+        graphs, space = self._problem(X, data, on_device(X, self.device, given))
+        iterated = self._iterated(space.X, graphs, np.array([alpha]))
         if iterated is not None:
             return self._keep_solution(_linear_space(X), iterated[0], graphs, data)
         # the least of [PTAB07] eq. (1), (9) and [PTA09] eq. (5), (15)
-        weights = graphs.gather(lambda graph: self._system(device, space, graph, X).solve(alpha))
+        weights = graphs.gather(lambda graph: self._system(space, graph).solve(alpha))
         return self._keep_solution(space, weights, graphs, data)
 
     def fit_path(
@@ -252,18 +253,17 @@ class RankRLS(ClosedFormRanker):
         >>> path[1].alpha
         10.0
         """
+        checked(self)
         grid = check_alphas(alphas)
-        device = as_device(self.device, X)
+        given = X
         X, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
         )  # fmt: skip
-        graphs, space = self._problem(X, data, device)
-        solutions = self._iterated(X, graphs, grid, device)
+        graphs, space = self._problem(X, data, on_device(X, self.device, given))
+        solutions = self._iterated(space.X, graphs, grid)
         if solutions is None:
-            solutions = graphs.gather(
-                lambda graph: self._system(device, space, graph, X).path(grid)
-            )
+            solutions = graphs.gather(lambda graph: self._system(space, graph).path(grid))
         else:
             space = _linear_space(X)
         rankers = [
@@ -273,48 +273,41 @@ class RankRLS(ClosedFormRanker):
         return RankerPath(rankers, "alpha")
 
     def _problem(
-        self, X: Matrix, data: TrainingData, device: Device | None
+        self, X: Matrix, data: TrainingData, rows: Matrix
     ) -> tuple[OutputGraphs, FunctionSpace]:
-        """Return the preferences, and the space of the ranking functions."""
+        """Return the preferences, and the space of the ranking functions over rows that compute."""
         graphs = OutputGraphs.of(
             data, cost=self.cost, ties=self.ties, query_weight=self.query_weight
         )
         self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
         basis_rows = choose_basis(self.basis, X, generator(self.random_state))
-        rank, mapped = graphs.rank, device is None
-        return graphs, smallest_space(
-            X, self.kernel_, basis_rows, rank, mapped=mapped, device=device
-        )
+        return graphs, smallest_space(X, self.kernel_, basis_rows, graphs.rank, rows)
 
-    def _iterated(
-        self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray, device: Device | None
-    ) -> FloatArray | None:
+    def _iterated(self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray) -> FloatArray | None:
         """Return weights of features found by iteration; None if dense equations are faster."""
         n_unknowns = unknowns_of_sparse_rows(X, self.kernel_, self.basis, graphs.rank)
-        if device is not None or not _iterations_are_quicker(X, n_unknowns):
+        if not _iterations_are_quicker(X, n_unknowns):
             return None
         return iterate(X, graphs, alphas)
 
-    def _system(
-        self, device: Device | None, space: FunctionSpace, graph: PreferenceGraph, X: Matrix
-    ) -> System | MatrixFree:
+    def _system(self, space: FunctionSpace, graph: PreferenceGraph) -> System | MatrixFree:
         """Return the normal equations, without their matrix if it is not formed."""
-        settings, kernel = self._iterations(graph, device), space.implicit_kernel(device)
+        settings, kernel = self._iterations(space, graph), space.implicit_kernel()
         if settings is None or kernel is None:
-            return normal_equations_on(device, space, graph, X)
+            return normal_equations(space, graph)
         n_basis = settings.basis_size(graph.n_items, kernel.X)
         features = kernel.spanned_features(n_basis, generator(self.random_state))
         single = kernel.single_product() if settings.precision == "mixed" else None
         return MatrixFree.of(graph, kernel.product, features, settings, kernel.size(), single)
 
     def _iterations(
-        self, graph: PreferenceGraph, device: Device | None
+        self, space: FunctionSpace, graph: PreferenceGraph
     ) -> ConjugateGradients | None:
         """Return how to iterate; None if the matrix is formed."""
         settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
         if self.solver == "direct":
             return None
-        fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(device)
+        fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(space.X)
         return None if self.solver == "auto" and fits else settings
 
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Self, final, get_args
+from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_choice
-from rankwise.core.devices import as_device
+from rankwise.core.devices import on_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
+from rankwise.core.params import CheckedWith, RandomSeed, checked
 from rankwise.features.function_space import choose_basis
-from rankwise.features.kernels import as_kernel
-from rankwise.graph.preference_graph import QueryWeight, Ties
-from rankwise.measures.value import Measure
+from rankwise.features.kernels import KernelLike, as_kernel
+from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
+from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV
 from rankwise.rankers.reading import read_training
@@ -29,12 +29,12 @@ from rankwise.rankers.rls.hold_outs import (
     resolve_hold_out,
 )
 from rankwise.selection.path import (
+    Alphas,
     Candidate,
     ChoiceRule,
     SelectionPath,
     as_measure,
     as_settings,
-    check_alphas,
     is_better,
 )
 from rankwise.solve.iteration import followed
@@ -139,20 +139,20 @@ class RankRLSCV(ClosedFormCV):
 
     def __init__(
         self,
-        alphas: ArrayLike = ALPHAS,
+        alphas: Alphas = ALPHAS,
         *,
-        cv: Any = "auto",
-        measure: Measure | str | None = None,
+        cv: Annotated[Any, CheckedWith("qid")] = "auto",
+        measure: MeasureLike | None = None,
         rule: ChoiceRule = "best",
-        kernel: Any = "linear",
-        cost: str | list[str] = "magnitude",
-        ties: str | list[str] = "drop",
+        kernel: list[KernelLike] | KernelLike = "linear",
+        cost: Cost | list[Cost] = "magnitude",
+        ties: Ties | list[Ties] = "drop",
         query_weight: QueryWeight = "items",
-        basis: int | ArrayLike | None = None,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
         device: str | None = None,
         alpha_per_output: bool = False,
         progress: bool = False,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.alphas = alphas
         self.cv = cv
@@ -197,8 +197,8 @@ class RankRLSCV(ClosedFormCV):
         pair_weight_val : (n_pairs,), optional
             How much each of them counts.
         """
-        alphas, measure = check_alphas(self.alphas), as_measure(self.measure)
-        device = as_device(self.device, X)
+        given = checked(self)
+        alphas, measure = given.alphas, as_measure(given.measure)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
@@ -208,7 +208,8 @@ class RankRLSCV(ClosedFormCV):
         )
         rng = generator(self.random_state)
         basis_rows = choose_basis(self.basis, rows, rng)
-        problem = SearchProblem(rows, data, self.query_weight, basis_rows, alphas, measure, device)
+        there = on_device(rows, self.device, X)
+        problem = SearchProblem(rows, data, self.query_weight, basis_rows, alphas, measure, there)
         hold_out = resolve_hold_out(self.cv, problem, validation, rng)
         best = self._search(problem, hold_out)
         self._keep_best(best)
@@ -221,8 +222,6 @@ class RankRLSCV(ClosedFormCV):
             for kernel in as_settings(self.kernel, "kernel")
         ]
         costs, ties = as_settings(self.cost, "cost"), as_settings(self.ties, "ties")
-        for value in ties:
-            check_choice("ties", value, get_args(Ties))
         if not problem.data.is_scored:  # comparisons have no ties
             ties = ties[:1]
         every: list[Mapping[str, Any]] = [

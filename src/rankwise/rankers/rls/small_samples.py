@@ -22,7 +22,7 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_device, on_host
+from rankwise.core.devices import on_device, on_host
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -313,14 +313,13 @@ def leave_pair_out_auc(
     )
     _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
     held_out = leave_each_pair_out(
-        _space(rows, kernel, data),
+        _space(rows, kernel, data, on_device(rows, device, X)),
         data,
         np.array([alpha]),
         cost="magnitude",
         ties=ties,
         query_weight="items",
         unweighted="judge",
-        device=as_device(device, X),
     )
     path = judge_pairs(held_out, Concordance, np.array([alpha]))
     position = path.best()
@@ -603,7 +602,10 @@ def _check_rows(X: Any) -> Matrix:
     return rows
 
 
-def _space(X: Matrix, kernel: Any, data: TrainingData) -> FunctionSpace:
-    """Return the smallest space for items whose queries are joined completely."""
+def _space(X: Matrix, kernel: Any, data: TrainingData, rows: Matrix | None = None) -> FunctionSpace:
+    """Return the smallest space for items whose queries are joined completely.
+
+    ``rows`` are those of X that compute, where they are others.
+    """
     rank = data.n_items - data.queries.n_queries
-    return smallest_space(X, as_kernel(kernel).fitted_to(X, data.sample_weight), None, rank)
+    return smallest_space(X, as_kernel(kernel).fitted_to(X, data.sample_weight), None, rank, rows)

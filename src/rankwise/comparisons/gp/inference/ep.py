@@ -1,7 +1,6 @@
 """Expectation propagation over comparisons: all sites in parallel, or one by one."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 from typing import Any, Self, final
 
@@ -31,7 +30,7 @@ from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
 MAX_ROUNDS = 4
 MAX_NEWTON = 25
-ROUGH_TOL = 1e-3
+COPIES_TOL = 1e-3
 """How well copies of an answer agree on their site between two sweeps."""
 
 
@@ -48,7 +47,7 @@ def repeated_sites(
     If all copies took a plain step at once, they would overshoot ``count`` times. With the
     precision of the sites fixed, the mean of the cavity (the distribution without one copy) solves
     an increasing equation, by Newton's method; between such solutions the precision converges by
-    itself, by about a factor of ten in each round. Rough agreement is enough, since the next sweep
+    itself, by about a factor of ten in each round. A few digits are enough, since the next sweep
     continues from there. The likelihood must be log-concave.
     """
     tau, nu = start
@@ -56,39 +55,29 @@ def repeated_sites(
     m = (precision * mean + others * nu) / (precision + others * tau)
     for _ in range(MAX_ROUNDS):
         v = 1.0 / (precision + others * tau)
-        m = _cavity_mean(likelihood, outcomes, precision, mean, others * (1.0 + tau * v), m, v)
-        new_tau, _ = likelihood.average(m, v, outcomes).sites(m, v)
+        factor = others * (1.0 + tau * v)
+        # mean of the cavity: precision (m - mean) = factor * slope(m), Newton steps in a bracket
+        low, high = np.full_like(m, -np.inf), np.full_like(m, np.inf)
+        for _ in range(MAX_NEWTON):
+            average = likelihood.average(m, v, outcomes)
+            error = precision * (m - mean) - factor * average.slope
+            low, high = np.where(error < 0.0, m, low), np.where(error > 0.0, m, high)
+            step = m - error / (precision + factor * average.curvature)
+            outside = (step < low) | (step > high)
+            step = 0.5 * np.add(low, high, out=2.0 * step, where=outside)
+            moved = np.abs(step - m) / np.sqrt(v)
+            m = step
+            if moved.max() < COPIES_TOL:
+                break
+        # precision of the site with the moments of the tilted distribution
+        average = likelihood.average(m, v, outcomes)
+        new_tau = average.curvature / average.variance_ratio
         change = np.abs(new_tau - tau) * count * v
-        tau = new_tau
-        if change.max() < ROUGH_TOL:
+        tau = np.maximum(new_tau, 0.0)
+        if change.max() < COPIES_TOL:
             break
     v = 1.0 / (precision + others * tau)
     return tau, likelihood.average(m, v, outcomes).slope * (1.0 + tau * v) + tau * m
-
-
-def _cavity_mean(
-    likelihood: Likelihood,
-    outcomes: Outcomes,
-    precision: FloatArray,
-    mean: FloatArray,
-    factor: FloatArray,
-    m: FloatArray,
-    v: FloatArray,
-) -> FloatArray:
-    """Solve precision (m - mean) = factor * slope(m), by Newton steps inside a bracket."""
-    low, high = np.full_like(m, -np.inf), np.full_like(m, np.inf)
-    for _ in range(MAX_NEWTON):
-        average = likelihood.average(m, v, outcomes)
-        error = precision * (m - mean) - factor * average.slope
-        low, high = np.where(error < 0.0, m, low), np.where(error > 0.0, m, high)
-        step = m - error / (precision + factor * average.curvature)
-        outside = (step < low) | (step > high)
-        step = 0.5 * np.add(low, high, out=2.0 * step, where=outside)
-        moved = np.abs(step - m) / np.sqrt(v)
-        m = step
-        if moved.max() < ROUGH_TOL:
-            break
-    return m
 
 
 @final
@@ -98,78 +87,48 @@ class Sweep:
 
     Parameters
     ----------
-    tau, nu : (n_pairs,)
-        The site of one recorded answer to each comparison.
+    x : (2 n_pairs,)
+        tau and nu, the site of one recorded answer to each comparison.
+    step : (2 n_pairs,)
+        What a plain step adds to ``x``.
+    scale : (2 n_pairs,)
+        Factors that bring the step to units of the posterior.
+    residual : float
+        The largest change that a plain step makes to a comparison.
+    is_proper : bool
+        Whether every comparison keeps a positive precision without one of its answers.
     weights : WeightPosterior
         The posterior with these sites.
-    mean, variance : (n_pairs,)
-        Mean and variance of the comparisons under it.
+    mean : (n_pairs,)
+        The mean of the comparisons under it.
     cavity : (mean, variance)
         The same without the site of one recorded answer, or of the whole answer if its weight is
         below 1.
     average : AverageLikelihood
         The exact likelihood of what was removed, averaged over the cavity.
-    target : (tau, nu)
-        The sites with the same moments as the exact likelihood.
-    count : (n_pairs,)
-        How often each answer was recorded.
     """
 
-    tau: FloatArray
-    nu: FloatArray
+    x: FloatArray
+    step: FloatArray
+    scale: FloatArray
+    residual: float
+    is_proper: bool
     weights: WeightPosterior
     mean: FloatArray
-    variance: FloatArray
     cavity: tuple[FloatArray, FloatArray]
     average: AverageLikelihood
-    target: tuple[FloatArray, FloatArray]
-    count: FloatArray
-
-    @property
-    def x(self) -> FloatArray:
-        """The sites as one vector."""
-        return np.concatenate([self.tau, self.nu])
-
-    @cached_property
-    def step(self) -> FloatArray:
-        """What a plain step adds to ``x``."""
-        return np.concatenate(self.target) - self.x
-
-    @cached_property
-    def scale(self) -> FloatArray:
-        """Factors that bring the step to units of the posterior."""
-        return np.concatenate([self.count * self.variance, self.count * np.sqrt(self.variance)])
-
-    @cached_property
-    def residual(self) -> float:
-        """The largest change that a plain step makes to a comparison."""
-        return float(np.abs(self.scale * self.step).max())
-
-    @property
-    def removed(self) -> FloatArray:
-        """How much of an answer the cavity leaves out: 1, or the weight if it is below 1."""
-        return np.minimum(self.count, 1.0)
-
-    @property
-    def is_proper(self) -> bool:
-        """Whether every comparison keeps a positive precision without one of its answers."""
-        return bool((self.removed * self.tau * self.variance).max() < 1.0 - 1e-6)
-
-    @property
-    def log_evidence(self) -> float:
-        """The log of p(D | theta) in [TH10] (10), without dividing by tau."""
-        m, v = self.cavity
-        tau, nu = self.removed * self.tau, self.removed * self.nu
-        ratio = 1.0 + tau * v
-        exponent = (2.0 * m * nu + v * nu**2 - tau * m**2) / ratio
-        constants = self.average.log_z + 0.5 * (np.log(ratio) - exponent)
-        return self.weights.log_normalizer + float((self.count / self.removed) @ constants)
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class SitesOfAnswers:
-    """Hold the sites of all comparisons, and match them to the moments of the likelihood.
+def matched_sites(
+    likelihood: Likelihood,
+    outcomes: Outcomes,
+    count: FloatArray,
+    sites: tuple[FloatArray, FloatArray],
+    moments: tuple[FloatArray, FloatArray],
+    *,
+    clip: bool,
+) -> tuple[tuple[FloatArray, FloatArray], AverageLikelihood, tuple[FloatArray, FloatArray]]:
+    """Return the cavities, the averages over them, and the sites with the same moments.
 
     Parameters
     ----------
@@ -177,42 +136,37 @@ class SitesOfAnswers:
     outcomes : Outcomes
     count : (n_pairs,)
         How often each answer was recorded.
-    tau, nu : (n_pairs,)
+    sites : (tau, nu)
         The site of one recorded answer to each comparison.
+    moments : (mean, variance)
+        The comparisons under the posterior with these sites.
+    clip : bool
+        Whether negative tau are set to zero.
     """
-
-    likelihood: Likelihood
-    outcomes: Outcomes
-    count: FloatArray
-    tau: FloatArray
-    nu: FloatArray
-
-    def matched(
-        self, mean: FloatArray, variance: FloatArray, *, clip: bool
-    ) -> tuple[tuple[FloatArray, FloatArray], AverageLikelihood, tuple[FloatArray, FloatArray]]:
-        """Return the cavities, the averages over them, and the sites with the same moments.
-
-        Parameters
-        ----------
-        mean, variance : (n_pairs,)
-            The comparisons under the posterior with these sites.
-        clip : bool
-            Whether negative tau are set to zero.
-        """
-        tau, nu, count = self.tau, self.nu, self.count
-        removed = np.minimum(count, 1.0)
-        cavity = without_site(mean, variance, removed * tau, removed * nu)
-        average = _weighed_average(self.likelihood, removed, cavity, self.outcomes)
-        whole = average.sites(*cavity, clip=clip)
-        target = whole[0] / removed, whole[1] / removed
-        repeated = np.flatnonzero(count > 1.0)
-        if len(repeated) and self.likelihood.is_log_concave:
-            old, c = (tau[repeated], nu[repeated]), count[repeated]
-            others = without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
-            outcomes = self.outcomes.take(repeated)
-            found = repeated_sites(self.likelihood, outcomes, c, *others, old)
-            target[0][repeated], target[1][repeated] = found
-        return cavity, average, target
+    (tau, nu), (mean, variance), removed = sites, moments, np.minimum(count, 1.0)
+    # cavity distribution: the marginal divided by the site of one answer
+    ratio = np.maximum(1.0 - removed * tau * variance, 1e-10)
+    m, v = (mean - removed * nu * variance) / ratio, variance / ratio
+    # moments of the tilted distribution: the cavity times the exact likelihood
+    average = likelihood.average(m, v, outcomes)
+    light = np.flatnonzero(count < 1.0)
+    if len(light):
+        average = _with_powers(average, likelihood, removed, light, (m, v), outcomes)
+    # update of the sites: the Gaussians that give the cavity these moments
+    new_tau = average.curvature / average.variance_ratio
+    if clip:
+        new_tau = np.maximum(new_tau, 0.0)
+    new_nu = average.slope * (1.0 + new_tau * v) + new_tau * m
+    if len(light):
+        new_tau, new_nu = new_tau / removed, new_nu / removed
+    # copies of an answer are updated together
+    repeated = np.flatnonzero(count > 1.0)
+    if len(repeated) and likelihood.is_log_concave:
+        old, c = (tau[repeated], nu[repeated]), count[repeated]
+        others = without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
+        found = repeated_sites(likelihood, outcomes.take(repeated), c, *others, old)
+        new_tau[repeated], new_nu[repeated] = found
+    return (m, v), average, (new_tau, new_nu)
 
 
 def sweep_sites(
@@ -227,25 +181,30 @@ def sweep_sites(
 
     O(n_rows rank^2 + n_pairs rank), here unless ``moments`` computes elsewhere.
     """
-    tau, nu = np.split(x, 2)
-    count = prior.comparisons.count
+    count, n_pairs = prior.comparisons.count, len(x) // 2
+    tau, nu = x[:n_pairs], x[n_pairs:]
+    # posterior with these sites, and the marginals of all comparisons
     weights, mean, variance = moments(tau, nu) if moments else moments_under(prior, tau, nu)
-    sites = SitesOfAnswers(likelihood, prior.outcomes, count, tau, nu)
-    cavity, average, target = sites.matched(mean, variance, clip=clip)
-    return Sweep(tau, nu, weights, mean, variance, cavity, average, target, count)
+    cavity, average, target = matched_sites(
+        likelihood, prior.outcomes, count, (tau, nu), (mean, variance), clip=clip
+    )
+    # the step to the new sites, and its size in units of the posterior
+    step = np.concatenate(target) - x
+    scale = np.concatenate([count * variance, count * np.sqrt(variance)])
+    residual = float(np.abs(scale * step).max())
+    is_proper = bool((np.minimum(count, 1.0) * tau * variance).max() < 1.0 - 1e-6)
+    return Sweep(x, step, scale, residual, is_proper, weights, mean, cavity, average)
 
 
-def _weighed_average(
+def _with_powers(
+    average: AverageLikelihood,
     likelihood: Likelihood,
     weight: FloatArray,
+    light: IntArray,
     cavity: tuple[FloatArray, FloatArray],
     outcomes: Outcomes,
 ) -> AverageLikelihood:
-    """Average each likelihood to the power of its weight, in closed form if that is 1."""
-    average = likelihood.average(*cavity, outcomes)
-    light = np.flatnonzero(weight < 1.0)
-    if len(light) == 0:
-        return average
+    """Put averages of the likelihood to the power of its weight where that is below 1."""
     powered = PoweredLikelihood(likelihood, weight[light], outcomes.take(light))
     found = powered.average(cavity[0][light], cavity[1][light])
     for name in ("log_z", "slope", "curvature", "variance_ratio"):
@@ -254,22 +213,20 @@ def _weighed_average(
 
 
 def _weighed_gradient(
-    likelihood: Likelihood, sweep: Sweep, outcomes: Outcomes
-) -> tuple[dict[str, FloatArray], FloatArray]:
-    """Return the derivatives of every log evidence in every parameter, and in the extra noise."""
+    likelihood: Likelihood, sweep: Sweep, count: FloatArray, outcomes: Outcomes
+) -> tuple[dict[str, float], FloatArray]:
+    """Return the derivatives of the evidence in every parameter, and in every extra noise."""
     mean, variance = sweep.cavity
-    gradient = {
-        name: sweep.count * values
-        for name, values in likelihood.gradient(mean, variance, outcomes).items()
-    }
-    by_noise = sweep.count * likelihood.extra_noise_gradient(mean, variance, outcomes)
-    light = np.flatnonzero(sweep.count < 1.0)
+    inner = likelihood.gradient(mean, variance, outcomes)
+    gradient = {name: count * values for name, values in inner.items()}
+    by_noise = count * sweep.average.noise_gradient
+    light = np.flatnonzero(count < 1.0)
     if len(light):
-        powered = PoweredLikelihood(likelihood, sweep.count[light], outcomes.take(light))
+        powered = PoweredLikelihood(likelihood, count[light], outcomes.take(light))
         for name, values in powered.gradient(mean[light], variance[light]).items():
             gradient[name][light] = values
         by_noise[light] = powered.extra_noise_gradient(mean[light], variance[light])
-    return gradient, by_noise
+    return {name: float(values.sum()) for name, values in gradient.items()}, by_noise
 
 
 def without_site(
@@ -455,6 +412,7 @@ def _fixed_point(
     while sweep.residual >= rule.tol and steps.n_sweeps < rule.max_iter:
         if steps.n_rejected == MAX_REJECTED:
             return best, steps.n_sweeps, "precision"
+        # damped or accelerated step; one that leaves no proper posterior is taken back
         x = steps.propose(sweep.scale)
         trial = _try_sweep(prior, likelihood, _admissible(x, sweep) if clip else x, **how)
         if trial is None:
@@ -462,7 +420,7 @@ def _fixed_point(
             continue
         sweep = trial
         steps = steps.observe(sweep.x, sweep.step, sweep.residual)
-        best = min(best, sweep, key=lambda one: one.residual)
+        best = sweep if sweep.residual < best.residual else best
     return best, steps.n_sweeps, "converged" if best.residual < rule.tol else "max_iter"
 
 
@@ -491,6 +449,8 @@ def _without_negative(x: FloatArray) -> FloatArray:
 def _admissible(x: FloatArray, sweep: Sweep) -> FloatArray:
     """Take the plain step for sites whose tau turned negative, or for all if these are many."""
     negative = x[: len(x) // 2] < 0.0
+    if not negative.any():
+        return x
     plain = sweep.x + sweep.step
     if negative.mean() > 0.05:
         return plain
@@ -500,25 +460,38 @@ def _admissible(x: FloatArray, sweep: Sweep) -> FloatArray:
 def _ep_posterior(
     prior: Prior, likelihood: Likelihood, sweep: Sweep, n_iter: int, ending: Ending
 ) -> Posterior:
-    alpha = prior.pairs.adjoint(sweep.count * (sweep.nu - sweep.tau * sweep.mean))
-    gradient, by_noise = _weighed_gradient(likelihood, sweep, prior.outcomes)
+    count = prior.comparisons.count
+    tau, nu = np.split(sweep.x, 2)
+    alpha = prior.pairs.adjoint(count * (nu - tau * sweep.mean))
+    gradient, by_noise = _weighed_gradient(likelihood, sweep, count, prior.outcomes)
     return Posterior(
         prior=prior,
         likelihood=likelihood,
-        tau=sweep.tau,
-        nu=sweep.nu,
+        tau=tau,
+        nu=nu,
         C=sweep.weights.C,
         w=sweep.weights.w,
-        log_evidence=sweep.log_evidence,
+        log_evidence=_log_evidence(sweep, count),
         residual=sweep.residual,
         n_iter=n_iter,
         ending=ending,
         alpha=alpha,
         beta=alpha,
-        n_clipped=int(np.sum((sweep.average.curvature < 0.0) & (sweep.tau == 0.0))),
+        n_clipped=int(np.sum((sweep.average.curvature < 0.0) & (tau == 0.0))),
         noise_gradient=by_noise,
-        parameter_gradient={name: float(values.sum()) for name, values in gradient.items()},
+        parameter_gradient=gradient,
     )
+
+
+def _log_evidence(sweep: Sweep, count: FloatArray) -> float:
+    """Return the log of p(D | theta) in [TH10] (10), without dividing by tau."""
+    removed, (m, v) = np.minimum(count, 1.0), sweep.cavity
+    tau, nu = np.split(np.tile(removed, 2) * sweep.x, 2)
+    # normalizer of every site: that of the tilted distribution over that of the Gaussian
+    ratio = 1.0 + tau * v
+    exponent = (2.0 * m * nu + v * nu**2 - tau * m**2) / ratio
+    constants = sweep.average.log_z + 0.5 * (np.log(ratio) - exponent)
+    return sweep.weights.log_normalizer + float((count / removed) @ constants)
 
 
 def sequential_sites(
@@ -552,16 +525,16 @@ def sequential_sites(
     tau, nu : (n_pairs,)
     """
     likelihood.check(outcomes)
-    removed = np.minimum(count, 1.0)
+    removed, every = np.minimum(count, 1.0), np.arange(len(mean))
     mu, S = mean.copy(), covariance.copy()
     tau, nu = np.zeros_like(mean), np.zeros_like(mean)
-    for site in np.tile(np.arange(len(mean)), n_passes):
-        v = S[site, site]
-        at, share = np.array([site]), removed[site]
-        ratio = max(1.0 - share * tau[site] * v, 1e-10)
-        cavity = np.array([(mu[site] - share * nu[site] * v) / ratio]), np.array([v / ratio])
-        average = _weighed_average(likelihood, removed[at], cavity, outcomes.take(at))
-        new_tau, new_nu = (values[0] / share for values in average.sites(*cavity))
+    for site in np.tile(every, n_passes):
+        v, at = S[site, site], every[site : site + 1]
+        # cavity distribution and update of one site
+        moments = mu[at], S[at, at]
+        one = likelihood, outcomes.take(at), removed[at], (tau[at], nu[at]), moments
+        (new_tau,), (new_nu,) = matched_sites(*one, clip=True)[2]
+        # update of the posterior, of rank one
         d_tau, d_nu = count[site] * (new_tau - tau[site]), count[site] * (new_nu - nu[site])
         kappa = d_tau / (1.0 + d_tau * v)
         column = S[:, site].copy()
@@ -629,9 +602,9 @@ class LiveScores:
         if len(again):
             more = comparisons.count[again] - applied[again]
             start._move(again, more * tau[again], more * nu[again])
-        return start._settled()
+        return start._converged()
 
-    def _settled(self) -> Self | None:
+    def _converged(self) -> Self | None:
         """Move sites, block by block, until all match the moments of their answers."""
         count, damping, last = self.comparisons.count, 1.0, inf
         outcomes = self.comparisons.outcomes()
@@ -640,8 +613,10 @@ class LiveScores:
             mean, variance = self._differences()
             if not (variance > 0.0).all() or not np.isfinite(mean).all():
                 return None
-            sites = SitesOfAnswers(self.likelihood, outcomes, count, self.tau, self.nu)
-            _, average, (tau, nu) = sites.matched(mean, variance, clip=False)
+            now = (self.tau, self.nu), (mean, variance)
+            _, average, (tau, nu) = matched_sites(
+                self.likelihood, outcomes, count, *now, clip=False
+            )
             if not (average.variance_ratio > 0.0).all():
                 return None
             by_tau, by_nu = tau - self.tau, nu - self.nu

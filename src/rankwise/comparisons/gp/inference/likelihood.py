@@ -1,7 +1,6 @@
 """How a difference of scores becomes an answer: probit, with ties, logistic, flips, margins."""
 
-from abc import ABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import log, log1p, pi, sqrt
 from typing import Self, final
@@ -12,12 +11,11 @@ from scipy.special import erfcx, log_ndtr, logsumexp
 
 from rankwise.comparisons.gp.inference.likelihood_base import (
     WIN,
+    Around,
     AverageLikelihood,
     FreeParameter,
     Likelihood,
-    OrdinalLikelihood,
     Outcomes,
-    win_tie_loss,
 )
 from rankwise.comparisons.leaderboard import Link
 from rankwise.core.arrays import FloatArray
@@ -29,9 +27,12 @@ SCORE_DEVIATION = 3.0
 """Typical standard deviation of scores, in units of the noise of an answer."""
 
 
+SQRT_2_PI, SQRT_HALF = sqrt(2.0 / pi), 1.0 / sqrt(2.0)
+
+
 def inverse_mills_ratio(z: FloatArray) -> FloatArray:
     """Return phi(z) / Phi(z), to full accuracy for every z."""
-    return np.asarray(sqrt(2.0 / pi) / erfcx(-z / sqrt(2.0)))
+    return np.asarray(SQRT_2_PI / erfcx(-SQRT_HALF * z))
 
 
 def truncated_variance(z: FloatArray, r: FloatArray) -> FloatArray:
@@ -49,8 +50,8 @@ def average_win(mean: FloatArray, noise: FloatArray, variance: FloatArray) -> Av
     total = noise + variance
     scale = np.sqrt(total)
     z = mean / scale  # [TH10] eq. (10)
-    r = inverse_mills_ratio(z)
-    left = truncated_variance(z, r)
+    r = SQRT_2_PI / erfcx(-SQRT_HALF * z)  # the inverse Mills ratio
+    left = 1.0 - r * (z + r) if z.size and z.min() > -50.0 else truncated_variance(z, r)
     return AverageLikelihood(
         log_ndtr(z), r / scale, (1.0 - left) / total, (noise + variance * left) / total
     )
@@ -93,53 +94,10 @@ def _refuse_ties(outcomes: Outcomes) -> None:
         )
 
 
-class NoiseLikelihood(Likelihood, ABC):
-    """A log-concave likelihood with the noise as its only parameter."""
-
-    noise: float
-
-    @property
-    def is_log_concave(self) -> bool:
-        """Yes: the posterior has one mode."""
-        return True
-
-    @property
-    def link(self) -> Link:
-        """The normal distribution."""
-        return "probit"
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """The noise variance."""
-        return {"noise": self.noise}
-
-    def replace(self, **parameters: float) -> Self:
-        """Return the same likelihood with another noise."""
-        return type(self)(**{**self.parameters, **parameters})
-
-    def without_flips(self) -> Likelihood:
-        """Return itself."""
-        return self
-
-    def gradient(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> dict[str, FloatArray]:
-        """Return the derivative in the noise."""
-        return {"noise": self.average(mean, variance, outcomes).noise_gradient}
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Refuse ties; a Gaussian tie is a margin of 0."""
-        _refuse_ties(outcomes)
-
-    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
-        """Return a number of deviations of the noise."""
-        return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))
-
-
 @storable
 @final
 @dataclass(frozen=True)
-class Probit(NoiseLikelihood, OrdinalLikelihood):
+class Probit(Likelihood):
     """Let the first item win with probability Phi(s / sqrt(noise)).
 
     Notes
@@ -153,19 +111,9 @@ class Probit(NoiseLikelihood, OrdinalLikelihood):
         _check_variance(self.noise)
 
     @property
-    def n_outcomes(self) -> int:
-        """Two: either item wins."""
-        return 2
-
-    @property
-    def is_gaussian(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def free_parameters(self) -> dict[str, FreeParameter]:
-        """None."""
-        return {}
+    def parameters(self) -> dict[str, float]:
+        """The noise variance."""
+        return {"noise": self.noise}
 
     def score_deviation(self, margin_scale: float) -> float:  # noqa: ARG002
         """Return a few times the noise."""
@@ -177,17 +125,25 @@ class Probit(NoiseLikelihood, OrdinalLikelihood):
         """Return log Phi(m / S) and its derivatives, S^2 = noise + v."""
         return average_win(mean, self.noise + outcomes.extra_noise, variance)
 
-    def answer_probabilities(
+    def gradient(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> FloatArray:
-        """Return P(first wins)."""
-        return np.exp(self.average(mean, variance, outcomes).log_z)
+    ) -> dict[str, FloatArray]:
+        """Return the derivative in the noise."""
+        return {"noise": self.average(mean, variance, outcomes).noise_gradient}
+
+    def check(self, outcomes: Outcomes) -> None:
+        """Refuse ties."""
+        _refuse_ties(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return a number of deviations of the noise."""
+        return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))
 
 
 @storable
 @final
 @dataclass(frozen=True)
-class ProbitWithTies(OrdinalLikelihood):
+class ProbitWithTies(Likelihood):
     """Let the first item win if s + noise exceeds ``tie_width``, and tie if it stays within it."""
 
     tie_width: float = 0.5
@@ -198,26 +154,6 @@ class ProbitWithTies(OrdinalLikelihood):
         _check_variance(self.noise)
 
     @property
-    def n_outcomes(self) -> int:
-        """Three: either item wins, or neither."""
-        return 3
-
-    @property
-    def is_log_concave(self) -> bool:
-        """Yes: the posterior has one mode."""
-        return True
-
-    @property
-    def link(self) -> Link:
-        """The normal distribution."""
-        return "probit"
-
-    @property
-    def is_gaussian(self) -> bool:
-        """No."""
-        return False
-
-    @property
     def parameters(self) -> dict[str, float]:
         """The largest difference that ties, and the noise variance."""
         return {"tie_width": self.tie_width, "noise": self.noise}
@@ -226,14 +162,6 @@ class ProbitWithTies(OrdinalLikelihood):
     def free_parameters(self) -> dict[str, FreeParameter]:
         """The width."""
         return {"tie_width": FreeParameter((1e-3, 1e2), usual=(0.5, 1.0))}
-
-    def replace(self, **parameters: float) -> Self:
-        """Return the same likelihood with another width or noise."""
-        return type(self)(**{**self.parameters, **parameters})
-
-    def without_flips(self) -> Likelihood:
-        """Return itself."""
-        return self
 
     def score_deviation(self, margin_scale: float) -> float:  # noqa: ARG002
         """Return a few times the noise."""
@@ -269,12 +197,6 @@ class ProbitWithTies(OrdinalLikelihood):
             "noise": average.noise_gradient,
         }
 
-    def answer_probabilities(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> FloatArray:
-        """Return P(win), P(tie) and P(loss) of the first item, as columns."""
-        return win_tie_loss(self, mean, variance, outcomes)
-
     def check(self, outcomes: Outcomes) -> None:
         """Accept wins and ties."""
 
@@ -303,11 +225,11 @@ def logistic_scales() -> tuple[FloatArray, FloatArray]:
 @storable
 @final
 @dataclass(frozen=True)
-class Logistic(Likelihood):
+class Logistic(Around):
     r"""Let the odds of a win be :math:`e^{s / \sqrt{\text{noise}}}`, as Bradley and Terry do.
 
     The noise of an answer is logistic instead of normal. The logistic distribution is a mixture of
-    normal ones, so every average is that of the base with several noises.
+    normal ones, so every average is that of the base with several noises, on the first axis.
 
     Notes
     -----
@@ -318,37 +240,13 @@ class Logistic(Likelihood):
     base: Probit | ProbitWithTies = Probit()
 
     @property
-    def is_log_concave(self) -> bool:
-        """Yes: the posterior has one mode."""
-        return True
-
-    @property
     def link(self) -> Link:
         """The logistic distribution."""
         return "logit"
 
-    @property
-    def is_gaussian(self) -> bool:
-        """No."""
-        return False
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """Those of the base; the noise is the squared scale of the logistic distribution."""
-        return self.base.parameters
-
-    @property
-    def free_parameters(self) -> dict[str, FreeParameter]:
-        """Those of the base."""
-        return self.base.free_parameters
-
     def replace(self, **parameters: float) -> Self:
         """Return the same likelihood with another base."""
         return type(self)(self.base.replace(**parameters))
-
-    def without_flips(self) -> Likelihood:
-        """Return itself."""
-        return self
 
     def score_deviation(self, margin_scale: float) -> float:
         """Return a few times the noise, whose variance is pi^2 / 3."""
@@ -359,52 +257,35 @@ class Logistic(Likelihood):
     ) -> AverageLikelihood:
         """Mix Z of all scales; the shares of these weigh slopes and curvatures."""
         parts, log_z, share = self._mixed(mean, variance, outcomes)
-        slopes = np.array([part.slope for part in parts])
-        slope = (share * slopes).sum(axis=0)
-        between = (share * (slopes - slope) ** 2).sum(axis=0)
-        curvature = sum(w * part.curvature for w, part in zip(share, parts, strict=True))
-        ratio = sum(w * part.variance_ratio for w, part in zip(share, parts, strict=True))
-        return AverageLikelihood(log_z, slope, curvature - between, ratio + between * variance)
+        slope = (share * parts.slope).sum(axis=0)
+        between = (share * (parts.slope - slope) ** 2).sum(axis=0)
+        curvature = (share * parts.curvature).sum(axis=0) - between
+        ratio = (share * parts.variance_ratio).sum(axis=0) + between * variance
+        return AverageLikelihood(log_z, slope, curvature, ratio)
 
     def gradient(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> dict[str, FloatArray]:
         """Return the derivatives in the base's parameters."""
         _, _, share = self._mixed(mean, variance, outcomes)
-        gradient = {name: np.zeros_like(share[0]) for name in self.parameters}
-        for w, factor, one in zip(share, logistic_scales()[0], self._bases(), strict=True):
-            inner = one.gradient(mean, variance, outcomes)
-            for name, values in inner.items():
-                gradient[name] += w * values * (factor if name == "noise" else 1.0)
-        return gradient
+        inner = self.base.gradient(mean, variance, self._scaled(outcomes))
+        factors = {"noise": logistic_scales()[0][:, None]}
+        return {
+            name: (share * values * factors.get(name, 1.0)).sum(axis=0)
+            for name, values in inner.items()
+        }
 
-    def answer_probabilities(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> FloatArray:
-        """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
-        if self.base.n_outcomes == 3:
-            return win_tie_loss(self, mean, variance, outcomes)
-        return np.exp(self.average(mean, variance, outcomes).log_z)
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Accept what the base accepts."""
-        self.base.check(outcomes)
-
-    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
-        """Return that of the base."""
-        return self.base.step_reach(deviations, outcomes)
-
-    def _bases(self) -> list[Probit | ProbitWithTies]:
-        """Return the base with the noise of every scale."""
-        noise = self.base.noise
-        return [self.base.replace(noise=noise * float(factor)) for factor in logistic_scales()[0]]
+    def _scaled(self, outcomes: Outcomes) -> Outcomes:
+        """Return the outcomes with the noise of every scale, beyond that of the base."""
+        more = self.base.noise * (logistic_scales()[0][:, None] - 1.0)
+        return replace(outcomes, extra_noise=more + outcomes.extra_noise)
 
     def _mixed(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
-    ) -> tuple[list[AverageLikelihood], FloatArray, FloatArray]:
+    ) -> tuple[AverageLikelihood, FloatArray, FloatArray]:
         """Return the averages of all scales, log Z, and the share of every scale in Z."""
-        parts = [one.average(mean, variance, outcomes) for one in self._bases()]
-        logs = np.array([part.log_z for part in parts]) + np.log(logistic_scales()[1])[:, None]
+        parts = self.base.average(mean, variance, self._scaled(outcomes))
+        logs = parts.log_z + np.log(logistic_scales()[1])[:, None]
         log_z = logsumexp(logs, axis=0)
         return parts, log_z, np.exp(logs - log_z)
 
@@ -412,7 +293,7 @@ class Logistic(Likelihood):
 @storable
 @final
 @dataclass(frozen=True)
-class WithFlips(Likelihood):
+class WithFlips(Around):
     """Let a win of ``base`` be recorded as the other item's with probability ``flip_rate``.
 
     The likelihood of a recorded win is ``(1 - flip_rate) * win + flip_rate * loss``. However
@@ -437,16 +318,6 @@ class WithFlips(Likelihood):
         return False
 
     @property
-    def link(self) -> Link:
-        """That of the base."""
-        return self.base.link
-
-    @property
-    def is_gaussian(self) -> bool:
-        """No."""
-        return False
-
-    @property
     def parameters(self) -> dict[str, float]:
         """The rate, and the parameters of the base."""
         return {"flip_rate": self.flip_rate, **self.base.parameters}
@@ -466,65 +337,38 @@ class WithFlips(Likelihood):
         """Return the base."""
         return self.base
 
-    def score_deviation(self, margin_scale: float) -> float:
-        """Return that of the base."""
-        return self.base.score_deviation(margin_scale)
-
     def average(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> AverageLikelihood:
         """Mix Z of a win with that of a loss; the shares of both weigh their slopes."""
-        kept, lost = self._both(mean, variance, outcomes)
-        log_z, share, flipped = self._mixed(kept.log_z, lost.log_z, outcomes)
-        between = share * flipped * (kept.slope + lost.slope) ** 2
+        both = self.base.average(np.array([mean, -mean]), variance, outcomes)
+        log_z, share, flipped = self._mixed(both.log_z, outcomes)
+        between = share * flipped * (both.slope[0] + both.slope[1]) ** 2
         return AverageLikelihood(
             log_z,
-            share * kept.slope - flipped * lost.slope,
-            share * kept.curvature + flipped * lost.curvature - between,
-            share * kept.variance_ratio + flipped * lost.variance_ratio + between * variance,
+            share * both.slope[0] - flipped * both.slope[1],
+            share * both.curvature[0] + flipped * both.curvature[1] - between,
+            share * both.variance_ratio[0] + flipped * both.variance_ratio[1] + between * variance,
         )
 
     def gradient(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> dict[str, FloatArray]:
         """Return the derivatives in the rate and in the base's parameters."""
-        kept, lost = self._both(mean, variance, outcomes)
-        log_z, share, flipped = self._mixed(kept.log_z, lost.log_z, outcomes)
-        by_rate = np.exp(lost.log_z - log_z) - np.exp(kept.log_z - log_z)
-        inner = self.base.gradient(mean, variance, outcomes)
-        opposite = self.base.gradient(-mean, variance, outcomes)
-        of_base = {name: share * inner[name] + flipped * opposite[name] for name in inner}
+        both = np.array([mean, -mean])
+        logs = self.base.average(both, variance, outcomes).log_z
+        log_z, share, flipped = self._mixed(logs, outcomes)
+        by_rate = np.exp(logs[1] - log_z) - np.exp(logs[0] - log_z)
+        inner = self.base.gradient(both, variance, outcomes)
+        of_base = {name: share * one + flipped * other for name, (one, other) in inner.items()}
         return {"flip_rate": np.where(outcomes.tied, 0.0, by_rate)} | of_base
 
-    def answer_probabilities(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> FloatArray:
-        """Return P(first wins), or (win, tie, loss) as columns where the base has ties."""
-        if self.base.n_outcomes == 3:
-            return win_tie_loss(self, mean, variance, outcomes)
-        return np.exp(self.average(mean, variance, outcomes).log_z)
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Accept what the base accepts."""
-        self.base.check(outcomes)
-
-    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
-        """Return that of the base."""
-        return self.base.step_reach(deviations, outcomes)
-
-    def _both(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
-    ) -> tuple[AverageLikelihood, AverageLikelihood]:
-        """Return what the base says about the answer and, at minus the mean, about the opposite."""
-        kept = self.base.average(mean, variance, outcomes)
-        return kept, self.base.average(-mean, variance, outcomes)
-
     def _mixed(
-        self, kept: FloatArray, lost: FloatArray, outcomes: Outcomes
+        self, logs: FloatArray, outcomes: Outcomes
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return log Z, and the shares of true and of flipped records in it; ties have no flips."""
-        true, flipped = log1p(-self.flip_rate) + kept, log(self.flip_rate) + lost
-        log_z = np.where(outcomes.tied, kept, np.logaddexp(true, flipped))
+        true, flipped = log1p(-self.flip_rate) + logs[0], log(self.flip_rate) + logs[1]
+        log_z = np.where(outcomes.tied, logs[0], np.logaddexp(true, flipped))
         share = np.where(outcomes.tied, 1.0, np.exp(true - log_z))
         return log_z, share, np.where(outcomes.tied, 0.0, np.exp(flipped - log_z))
 
@@ -532,7 +376,7 @@ class WithFlips(Likelihood):
 @storable
 @final
 @dataclass(frozen=True)
-class GaussianMargin(NoiseLikelihood):
+class GaussianMargin(Likelihood):
     """Let the recorded margin be s plus Gaussian noise: the probabilistic RankRLS, in closed form.
 
     Notes
@@ -549,6 +393,11 @@ class GaussianMargin(NoiseLikelihood):
     def is_gaussian(self) -> bool:
         """Yes."""
         return True
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """The noise variance."""
+        return {"noise": self.noise}
 
     @property
     def free_parameters(self) -> dict[str, FreeParameter]:
@@ -574,3 +423,17 @@ class GaussianMargin(NoiseLikelihood):
     ) -> FloatArray:
         """Return P(the margin is positive)."""
         return Probit(self.noise).answer_probabilities(mean, variance, outcomes)
+
+    def gradient(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> dict[str, FloatArray]:
+        """Return the derivative in the noise."""
+        return {"noise": self.average(mean, variance, outcomes).noise_gradient}
+
+    def check(self, outcomes: Outcomes) -> None:
+        """Refuse ties; a Gaussian tie is a margin of 0."""
+        _refuse_ties(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return a number of deviations of the noise."""
+        return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))

@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from math import pi
-from typing import Self, final
+from typing import Any, Self, final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ REACH = 8.5
 N_PIECES, N_NODES = 4, 14
 """Pieces of that range, besides the cuts around the step of the likelihood, and nodes of each."""
 
-MAX_ENTRIES = 2_000_000
+MAX_ENTRIES = 200_000
 """Nodes that exist at a time."""
 
 
@@ -48,8 +48,8 @@ class Outcomes:
     def take(self, rows: IntArray) -> Self:
         """Keep the given comparisons; values that are the same for all stay one number."""
         names = ("tied", "margin", "extra_noise", "judge", "width_factor")
-        values = {name: getattr(self, name) for name in names}
-        return type(self)(**{k: v if len(v) == 1 else v[rows] for k, v in values.items()})
+        values: list[Any] = [getattr(self, name) for name in names]
+        return type(self)(*[v if len(v) == 1 else v[rows] for v in values])
 
 
 WIN = Outcomes()
@@ -113,14 +113,19 @@ class Likelihood(ABC):
     """Give the probability of an answer when the difference of scores is s."""
 
     @property
-    @abstractmethod
     def is_log_concave(self) -> bool:
         """Whether log-likelihoods are concave in s, so that sites never have negative tau."""
+        return True
 
     @property
-    @abstractmethod
     def is_gaussian(self) -> bool:
         """Whether the posterior is Gaussian, so that nothing needs to be approximated."""
+        return False
+
+    @property
+    def link(self) -> Link:
+        """The curve that maps a difference to a probability."""
+        return "probit"
 
     @property
     @abstractmethod
@@ -128,21 +133,21 @@ class Likelihood(ABC):
         """The parameters by name."""
 
     @property
-    @abstractmethod
     def free_parameters(self) -> dict[str, FreeParameter]:
         """The parameters to learn.
 
         The noise of an answer is learned with margins only: without them only its ratio to the
         amplitude of the scores matters.
         """
+        return {}
 
-    @abstractmethod
     def replace(self, **parameters: float) -> Self:
         """Return the same likelihood with other parameters."""
+        return type(self)(**{**self.parameters, **parameters})
 
-    @abstractmethod
     def without_flips(self) -> "Likelihood":
         """Return the likelihood of answers that are all recorded as they were given."""
+        return self
 
     @abstractmethod
     def score_deviation(self, margin_scale: float) -> float:
@@ -160,7 +165,6 @@ class Likelihood(ABC):
     ) -> dict[str, FloatArray]:
         """Return the derivative of every log Z in every parameter."""
 
-    @abstractmethod
     def answer_probabilities(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> FloatArray:
@@ -168,6 +172,12 @@ class Likelihood(ABC):
 
         ``outcomes`` is used only for who answers.
         """
+        if "tie_width" not in self.parameters:
+            return np.exp(self.average(mean, variance, outcomes).log_z)
+        decided, undecided = (replace(outcomes, tied=np.array([tied])) for tied in (False, True))
+        win, loss = (self.average(sign * mean, variance, decided).log_z for sign in (1.0, -1.0))
+        tie = self.average(mean, variance, undecided).log_z
+        return np.exp(np.stack([win, tie, loss], axis=1))
 
     @abstractmethod
     def check(self, outcomes: Outcomes) -> None:
@@ -178,39 +188,37 @@ class Likelihood(ABC):
         """Return the s beyond which an answer is decided, up to some deviations of the noise."""
 
     @property
-    @abstractmethod
-    def link(self) -> Link:
-        """The curve that maps a difference to a probability."""
-
-    def extra_noise_gradient(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> FloatArray:
-        """Return the derivative of every log Z in ``outcomes.extra_noise``."""
-        return self.average(mean, variance, outcomes).noise_gradient
-
-    @property
     def probit_noise(self) -> float:
         """The variance of Gaussian noise with which answers are about as informative."""
         return self.parameters["noise"] * (8.0 / pi if self.link == "logit" else 1.0)
 
 
-class OrdinalLikelihood(Likelihood):
-    """A likelihood of wins and losses, with or without ties: what flips can be added to."""
+class Around(Likelihood):
+    """A likelihood around another one, whose parameters it has."""
+
+    base: Likelihood
 
     @property
-    @abstractmethod
-    def n_outcomes(self) -> int:
-        """Number of answers that a comparison can have."""
+    def parameters(self) -> dict[str, float]:
+        """Those of the base."""
+        return self.base.parameters
 
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """Those of the base."""
+        return self.base.free_parameters
 
-def win_tie_loss(
-    likelihood: Likelihood, mean: FloatArray, variance: FloatArray, outcomes: Outcomes
-) -> FloatArray:
-    """Return the probabilities of the three outcomes as columns."""
-    decided, undecided = (replace(outcomes, tied=np.array([tied])) for tied in (False, True))
-    win, loss = (likelihood.average(sign * mean, variance, decided).log_z for sign in (1.0, -1.0))
-    tie = likelihood.average(mean, variance, undecided).log_z
-    return np.exp(np.stack([win, tie, loss], axis=1))
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return that of the base."""
+        return self.base.score_deviation(margin_scale)
+
+    def check(self, outcomes: Outcomes) -> None:
+        """Accept what the base accepts."""
+        self.base.check(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return that of the base."""
+        return self.base.step_reach(deviations, outcomes)
 
 
 @final
@@ -255,7 +263,7 @@ class PoweredLikelihood:
         for rows in self._chunks():
             t, weight, _, outcomes = self._tilted(rows, mean, variance)
             s = (mean[rows, None] + np.sqrt(variance[rows, None]) * t).ravel()
-            explicit = self.likelihood.extra_noise_gradient(s, np.zeros_like(s), outcomes)
+            explicit = self.likelihood.average(s, np.zeros_like(s), outcomes).noise_gradient
             parts.append(self.power[rows] * (weight * explicit.reshape(t.shape)).sum(axis=1))
         return np.concatenate(parts)
 
@@ -311,6 +319,3 @@ def _nodes(cuts: FloatArray, mean: FloatArray, std: FloatArray) -> tuple[FloatAr
     t = centre[:, :, None] + half[:, :, None] * x
     width = half[:, :, None] * w
     return t.reshape(len(mean), -1), width.reshape(len(mean), -1)
-
-
-# Kinds of likelihoods

@@ -383,7 +383,7 @@ def _mode_gradients(
         likelihood.average(s, none, replace(outcomes, extra_noise=outcomes.extra_noise + move))
         for move in (width, -width)
     )
-    explicit = likelihood.extra_noise_gradient(s, none, outcomes)
+    explicit = likelihood.average(s, none, outcomes).noise_gradient
     by_noise = total(explicit, ahead, behind, width)
     return by_mode, shift, gradient, by_noise
 

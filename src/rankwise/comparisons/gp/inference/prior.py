@@ -72,7 +72,7 @@ class Prior:
         """Whether the rows are comparisons instead of items."""
         return self.basis.ndim == 2
 
-    @property
+    @cached_property
     def outcomes(self) -> Outcomes:
         """What the likelihood needs to know about each comparison."""
         return self.comparisons.outcomes(self.extra_noise)
@@ -309,26 +309,23 @@ def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightP
     The precision of the weights has no eigenvalue below 1, so its Cholesky factor always exists.
     O(n_rows rank^2 + n_pairs rank).
     """
-    count = prior.comparisons.count
-    B = _precision(prior, count * tau)
+    R, pairs, count, rank = prior.R, prior.pairs, prior.comparisons.count, prior.R.shape[1]
+    # precision I + R'LR of the weights; the triangle at the top of R halves the work there
+    T = pairs.product(count * tau, R, is_lower_triangular=prior.triangular)
+    n_top = rank if prior.triangular else 0
+    if n_top:
+        B = dtrmm(1.0, R[:n_top].T, T[:n_top].T, side=1, trans_a=1, overwrite_b=1)
+    else:
+        B = np.zeros((rank, rank), order="F")
+    if n_top < len(R):
+        B = dgemm(1.0, T[n_top:].T, R[n_top:].T, beta=1.0, c=B, trans_b=1, overwrite_c=1)
+    B.flat[:: rank + 1] += 1.0
     C, info = dpotrf(B, lower=1, overwrite_a=1)
     if info != 0 or not np.isfinite(C[-1, -1]):
         raise NumericalError(INDEFINITE)
-    u = dtrsv(C, dgemv(1.0, prior.R.T, prior.pairs.adjoint(count * nu)), lower=1)
+    # mean C^-T C^-1 R'b of the weights
+    u = dtrsv(C, dgemv(1.0, R.T, pairs.adjoint(count * nu)), lower=1)
     return WeightPosterior(C, u, dtrsv(C, u, lower=1, trans=1), C.diagonal())
-
-
-def _precision(prior: Prior, weight: FloatArray) -> FloatArray:
-    """Return I + R'LR; the triangle at the top of R halves the work there."""
-    R, T = prior.R, laplacian_factor(prior, weight)
-    n_top = prior.rank if prior.triangular else 0
-    B = np.zeros((prior.rank, prior.rank), order="F")
-    if n_top:
-        B = dtrmm(1.0, R[:n_top].T, T[:n_top].T, side=1, trans_a=1, overwrite_b=1)
-    if n_top < len(R):
-        B = dgemm(1.0, T[n_top:].T, R[n_top:].T, beta=1.0, c=B, trans_b=1, overwrite_c=1)
-    B[np.diag_indices(prior.rank)] += 1.0
-    return B
 
 
 def difference_means(prior: Prior, w: FloatArray) -> FloatArray:
@@ -357,9 +354,10 @@ def moments_under(
     prior: Prior, tau: FloatArray, nu: FloatArray
 ) -> tuple[WeightPosterior, FloatArray, FloatArray]:
     """Condition the prior on sites; see `MomentFunction`. O(n_rows rank^2 + n_pairs rank)."""
-    weights = condition_on_sites(prior, tau, nu)
-    mean = difference_means(prior, weights.w)
-    return weights, mean, difference_variances(prior, weights.C)
+    weights, pairs = condition_on_sites(prior, tau, nu), prior.pairs
+    mean = pairs.differences(dgemv(1.0, prior.R.T, weights.w, trans=1))
+    V = dtrsm(1.0, weights.C, prior.R.T, lower=1)
+    return weights, mean, squared_distances(V.T, pairs.first, pairs.second)
 
 
 DEVICE_ENTRIES = 1 << 26
