@@ -31,7 +31,7 @@ from rankwise.selection.leave_edge_out import leave_edge_out
 from rankwise.selection.leave_pair_out import leave_each_pair_out
 from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.path import SelectionPath, judge_comparisons, judge_pairs, refuse_listwise
-from rankwise.selection.systems import normal_equations
+from rankwise.solve.normal_equations import System
 
 MOST_UNKNOWNS = 8192
 """Of sparse rows, whose exact hold-outs decompose a dense matrix of this order."""
@@ -69,7 +69,7 @@ class SettingProblem:
 
     def weights(self, alpha: float) -> FloatArray:
         """Return the weights fitted to all data."""
-        return self.graphs.gather(lambda graph: normal_equations(self.space, graph).solve(alpha))
+        return self.graphs.gather(lambda graph: System.of(graph, self.space).solve(alpha))
 
 
 @final
@@ -136,7 +136,7 @@ def _judge_by(validation: Validation, problem: SettingProblem) -> Judged:
     space, alphas = problem.space, problem.alphas
 
     def score(graph: PreferenceGraph) -> HeldOut:
-        system = normal_equations(space, graph)
+        system = System.of(graph, space)
         spectrum = system.spectrum()
         weights = [system.lift(C) for C in spectrum.path(system.rhs, alphas)]
         folded = np.concatenate([as_columns(space.fold(W)) for W in weights], axis=1)
@@ -271,7 +271,7 @@ def _refitted_scores(
     graph: PreferenceGraph,
 ) -> HeldOut:
     """Return the scores of some rows by a fit to the graph of others, for every alpha."""
-    system = normal_equations(space, graph, kept)
+    system = System.of(graph, space, kept)
     spectrum = system.spectrum()
     solutions = [system.lift(C) for C in spectrum.path(system.rhs, alphas)]  # [PTA09] (31)
     scores = [space.scores(W.T, kept, out).T for W in solutions]

@@ -26,7 +26,6 @@ from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
 from rankwise.rankers.reading import read_training
 from rankwise.selection.path import check_alphas
-from rankwise.selection.systems import normal_equations
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import (
@@ -295,7 +294,7 @@ class RankRLS(ClosedFormRanker):
         kernel = space.implicit_kernel()
         fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(space.X)
         if kernel is None or self.solver == "direct" or (self.solver == "auto" and fits):
-            return normal_equations(space, graph)
+            return System.of(graph, space)
         settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
         n_basis = settings.basis_size(graph.n_items, kernel.X)
         features = kernel.spanned_features(n_basis, generator(self.random_state))
