@@ -15,6 +15,7 @@ from rankwise.core.devices import on_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
 from rankwise.core.params import CheckedWith, RandomSeed, checked
 from rankwise.core.queries import TrainingData
+from rankwise.core.storable import Finite, Stored
 from rankwise.features.function_space import choose_basis, smallest_space, unknowns_of_sparse_rows
 from rankwise.features.kernels import KernelLike, as_kernel
 from rankwise.graph.preference_graph import Cost, OutputGraphs, QueryWeight, Ties
@@ -137,6 +138,11 @@ class RankRLSCV(ClosedFormCV):
     ((31, 12), (60,))
     """
 
+    paths_: list[SelectionPath]
+    cost_: Cost
+    ties_: Ties
+    alpha_: Annotated[Any, Stored(float | Annotated[FloatArray, Finite()])]
+
     def __init__(
         self,
         alphas: Alphas = ALPHAS,
@@ -249,7 +255,7 @@ class RankRLSCV(ClosedFormCV):
         An interrupt keeps the finished settings. Weights are computed as soon as a setting is the
         best so far, so that no decomposition outlives its setting.
         """
-        self.search_: list[Candidate] = []
+        self.search_ = []
         best, keep_best = -np.inf, None
         try:
             for setting in followed(settings, len(settings), "RankRLSCV", shown=self.progress):
@@ -264,12 +270,8 @@ class RankRLSCV(ClosedFormCV):
                 if keep_best is None or is_better(goodness, best):
                     weights, scores = judged.weights(path.grid[at]), judged.held_out_scores(at)
                     problem = judged.problem
-                    best, keep_best = (
-                        goodness,
-                        partial(
-                            self._keep_best, setting, problem, path, paths, at, weights, scores
-                        ),
-                    )
+                    found = setting, problem, path, paths, at, weights, scores
+                    best, keep_best = goodness, partial(self._keep_best, *found)
                 self.search_ = [*self.search_, Candidate(setting, path)]
         except KeyboardInterrupt:
             if keep_best is None or not self.search_:
@@ -298,5 +300,5 @@ class RankRLSCV(ClosedFormCV):
         values = [p.values[k] for p, k in zip(paths, at, strict=True)]
         self.held_out_value_ = float(np.mean(values))
         alphas = path.grid[at]
-        self.alpha_: Any = float(alphas[0]) if len(alphas) == 1 else alphas
+        self.alpha_ = float(alphas[0]) if len(alphas) == 1 else alphas
         return self._keep_solution(problem.space, weights, problem.graphs, problem.data)
