@@ -833,7 +833,8 @@ class PreferenceGP(Ranker):
     @property
     def taste_share_(self) -> float | None:
         """The share of the variance of a person's scores that is their own taste."""
-        return self._model.taste_share
+        shares = [report for _, report in self._model.reports() if "taste_share" in report]
+        return shares[0]["taste_share"] if shares else None
 
     @property
     def effects_(self) -> tuple[Effect, ...]:
@@ -1797,10 +1798,10 @@ class PreferenceGP(Ranker):
         names, features = read_items(on_host(known))
         model, given = self._model, self._check_rows(features, reset=False)
         rows = model.numbered(model.recognised(given))
-        return rows if names is None else self._told_apart(rows, names)
+        return rows if names is None else self._with_names(rows, names)
 
-    def _told_apart(self, rows: FloatArray, names: NDArray[Any]) -> FloatArray:
-        """Tell items with equal features apart in numbered rows that have names."""
+    def _with_names(self, rows: FloatArray, names: NDArray[Any]) -> FloatArray:
+        """Distinguish items with equal features in numbered rows by their names."""
         copies = self._model.copies
         if copies is None or self.item_names_ is None:
             return rows
