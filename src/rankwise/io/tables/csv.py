@@ -1,8 +1,8 @@
 """Tables in delimited text: CSV and TSV.
 
 If pyarrow is installed, it reads what is well formed and not small. Otherwise, and to find the line
-and the column of errors, Python reads row by row. Both give the same bits; ``python -m benchmarks.io``
-measures them in new processes.
+and the column of errors, Python reads row by row. Both give the same bits;
+``python -m benchmarks.io`` measures them in new processes.
 """
 
 import csv
