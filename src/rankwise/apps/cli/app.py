@@ -175,7 +175,8 @@ def _leave(line: str, status: int) -> None:
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
     text = str(message)
     if isinstance(message, FeatureScaleWarning):  # its advice is for Python
-        text = f"{text.partition('. Scale')[0]}. rankwise fit, without the name of a ranker, scales them itself."
+        head = text.partition(". Scale")[0]
+        text = f"{head}. rankwise fit, without the name of a ranker, scales them itself."
     print(f"warning: {text}", file=sys.stderr)
 
 
