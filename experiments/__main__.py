@@ -51,6 +51,7 @@ EXPERIMENTS = {
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
     "question_strategies": "Accuracy and log-loss while questions are chosen",
     "arena": "Leaderboards from names alone",
+    "audit": "Planted defects of leaderboards, and the probes that fire",
     "time_ordered": "Football through time, season by season",
 }
 QUICK: dict[str, dict[str, object]] = {
@@ -101,6 +102,7 @@ QUICK: dict[str, dict[str, object]] = {
         "MOST_SORTED": 20,
     },
     "arena": {"N_WORLDS": 2, "N_COVERED": 2},
+    "audit": {"N_WORLDS": 2, "N_ROWS": 1000},
     "time_ordered": {"N_TEAMS": 8, "N_YEARS": 3, "SEASONS": (2019,)},
 }
 """Small sizes: constants of the modules and their values under ``--quick``."""

@@ -15,8 +15,13 @@ from experiments.gp_comparisons import read_set
 from experiments.harness import markdown_table, progress
 from experiments.jester_costs import read_ratings
 from rankwise import Concordance, Queries
-from rankwise.apps.ask.beliefs import Beliefs
-from rankwise.apps.ask.questions import AskGoal, choose_question
+from rankwise.apps.ask.ranking import (
+    AskGoal,
+    Standing,
+    add_answers,
+    choose_question,
+    fitted_process,
+)
 from rankwise.apps.ask.store import Question, Record
 
 N_ITEMS, MAX_ANSWERS, EVERY, N_SEEDS = 30, 400, 5, 16
@@ -55,24 +60,26 @@ def jokes(rng):
 
 def answers_needed(X, truth, answer, bar, chosen, rng):
     """Return after how many answers the share of pairs in the wrong order stays below the bar."""
-    records, beliefs, everything = [], Beliefs.prior(X), Queries.single(len(X))
+    records, process, everything = [], None, Queries.single(len(X))
+    standing = Standing.of(None, AskGoal(), len(X))
     counts = np.zeros(len(X), dtype=np.intp)
     asked: set[tuple[int, int]] = set()
     while len(records) < MAX_ANSWERS:
         pair = None
         if chosen:
-            pair = choose_question(beliefs, AskGoal(), counts, asked, [], rng)
+            pair = choose_question(process, standing, counts, asked, [], rng)
         if pair is None:
             pair = tuple(sorted(rng.choice(len(X), 2, replace=False).tolist()))
         asked.add(pair)
         record = Record(Question(len(records), 0, *pair), answer(*pair), 0.0)
         records.append(record)
         counts[list(pair)] += 1
-        beliefs = beliefs.after([record])
-        if len(records) % EVERY == 0:
-            beliefs = Beliefs.learned(X, records)
-            if 1.0 - Concordance.overall(truth, beliefs.mean, everything) <= bar:
-                return len(records)
+        if process is not None and len(records) % EVERY:
+            add_answers(process, [record])
+            continue
+        process = fitted_process(X, records)
+        if 1.0 - Concordance.overall(truth, process.predict(), everything) <= bar:
+            return len(records)
     return MAX_ANSWERS
 
 

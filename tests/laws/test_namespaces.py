@@ -1,5 +1,7 @@
 """What is computed from arrays of any namespace is what NumPy computes, and stays there."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -33,6 +35,7 @@ from rankwise.features.kernels import (
     kernel_with_rows,
     own_product,
 )
+from rankwise.selection.complete_pairs import leave_out_of_complete
 from rankwise.selection.leave_query_out import Solution
 from rankwise.solve.normal_equations import Spectrum
 
@@ -281,3 +284,27 @@ def test_folds_left_out_of_a_solution_are_refits(there):
                 assert_same(held_out[a, U], expected, share)
                 own = np.flatnonzero(fold_of_row == q)
                 assert_same(scores[a, own], rows[own] @ w, share)
+
+
+@every_namespace
+@pytest.mark.parametrize("is_explicit", [False, True])
+@pytest.mark.parametrize("mu", [1.0, 1e9])
+def test_pairs_left_out_of_a_complete_graph(there, is_explicit, mu):
+    """[PTA09] (38): as on the host, which laws compare with refits; also for a large alpha."""
+    K, weight = Gaussian(0.1)(X, X), np.linspace(0.5, 2.0, 13)
+    Y = np.column_stack([np.arange(13) % 4.0, np.isin(np.arange(13), [3, 5]), X[:, 0]]).astype(
+        float
+    )
+
+    def left_out(there):
+        space = SimpleNamespace(
+            is_explicit=is_explicit,
+            kernel_matrix=lambda *_: there(K.copy()),
+            features=lambda *_: there(X),
+        )
+        return leave_out_of_complete(space, np.arange(13), Y, weight, np.array([mu]))
+
+    found, expected = left_out(there), left_out(np.array)
+    np.testing.assert_array_equal(found.right, expected.right)
+    np.testing.assert_array_equal(found.total, expected.total)
+    np.testing.assert_allclose(found.error, expected.error, rtol=1e-3)

@@ -13,6 +13,7 @@ from rankwise.core.checks import is_missing
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.comparison_cells import AnyColumn, cells_of, columns_of, names_of_columns
 from rankwise.io.comparison_columns import (
     COUNT,
     JUDGE,
@@ -21,21 +22,15 @@ from rankwise.io.comparison_columns import (
     ComparisonColumns,
     have_two_items,
 )
-from rankwise.io.comparisons import (
-    AnyColumn,
-    cells_of,
-    columns_of,
-    located,
-    names_of_columns,
-    read_comparisons,
-    refuse_other_columns,
-)
+from rankwise.io.comparisons import located, read_comparisons, refuse_other_columns
 from rankwise.io.data import plain_name
+from rankwise.io.preflib import is_preflib, read_preflib
 from rankwise.io.tables.reading import if_any
 
 RANKED = ("item", "option", "name", "object", "product", "alternative", "player", "driver", "team")
 RANK = ("rank", "position", "place", "finish")
 LISTED = ("ranking", "task", "set", "question", "race", "event", "round")
+ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 BEST, WORST = ("best", "most", "chosen", "choice", "picked"), ("worst", "least")
 """The names by which columns are found, in any spelling."""
 
@@ -64,6 +59,8 @@ def read_answers(
         if given != ComparisonColumns():
             raise InvalidInputError("`columns` must be left out for a ChoiceTable: it has none.")
         return source
+    if is_preflib(source):
+        return read_choices(source, columns)
     only = ComparisonColumns(judge=given.judge, count=given.count, weight=given.weight)
     names = [] if isinstance(source, ComparisonTable) else names_of_columns(source)
     if given == only and not have_two_items(names):
@@ -75,15 +72,16 @@ def read_answers(
 def read_choices(source: Any, columns: ComparisonColumns | None = None) -> ChoiceTable:
     """Read rankings, or the best (and the worst) items of sets, from a file, a frame or columns.
 
-    A ranking is one row (``rank1``, ``rank2``, ...; blank after its end) or one row per item
-    (``person``, ``item``, ``rank``; 1 is the best). A choice is a row with the items offered
-    (``item1``, ``item2``, ...), ``best`` and optionally ``worst``.
+    A ranking is one row (``rank1``, ``rank2``, ..., or ``first``, ``second``, ``third``, ...; blank
+    after its end) or one row per item (``person``, ``item``, ``rank``; 1 is the best). A choice is
+    a row with the items offered (``item1``, ``item2``, ...), ``best`` and optionally ``worst``, by
+    name or by position from 1.
 
     Parameters
     ----------
     source
-        A CSV, TSV, Parquet or Excel file, a pandas, polars or pyarrow frame, or a dictionary of
-        columns.
+        A CSV, TSV, JSON, Parquet or Excel file, orders of PrefLib (.soc, .soi, .toc, .toi), a
+        pandas, polars or pyarrow frame, or a dictionary of columns.
     columns : ComparisonColumns, optional
         The columns of judge, count and weight by name, in upper or lower case. All other columns
         are found by common names.
@@ -98,6 +96,8 @@ def read_choices(source: Any, columns: ComparisonColumns | None = None) -> Choic
     ChoiceTable(2 choices among 3 items by 1 judges)
     """
     refuse_other_columns(columns)
+    if is_preflib(source):
+        return read_preflib(source)
     given, found = columns or ComparisonColumns(), columns_of(source)
     with located(source):
         return _read(found, _find_roles(ColumnFinder(found, given, "Rankings")))
@@ -129,7 +129,7 @@ def _form(find: ColumnFinder) -> str | None:
     has_groups = find.given.judge is not None or find.usual(JUDGE) or find.usual(LISTED)
     if find.usual(RANKED) and find.usual(RANK) and has_groups:
         return "long"
-    if len(_numbered(find.names, _PLACE)) > 1:
+    if len(_wide(find.names)) > 1:
         return "wide"
     return "sets" if find.usual(BEST) and len(_numbered(find.names, _OFFERED)) > 1 else None
 
@@ -148,12 +148,22 @@ def _find_roles(find: ColumnFinder) -> _ChoiceRoles:
         items = if_any(find.usual(RANKED)) + if_any(find.usual(RANK))
         groups = if_any(judge) + if_any(find.usual(LISTED))
     elif form == "wide":
-        items = _numbered(find.names, _PLACE)
+        items = _wide(find.names)
     else:
         items = _numbered(find.names, _OFFERED)
         best, worst = find.usual(BEST), find.usual(WORST)
     counts = if_any(find.role("count", COUNT)) + if_any(find.role("weight", WEIGHT))
     return _ChoiceRoles(form, items, groups, best, worst, judge, counts)
+
+
+def _wide(names: Iterable[str]) -> list[str]:
+    """Return the columns of the places of a ranking, in numbers or in at least three words."""
+    listed = list(names)
+    numbered = _numbered(listed, _PLACE)
+    by_word = {plain_name(name): name for name in listed}
+    found = [by_word[word] for word in ORDINALS if word in by_word]
+    in_a_row = all(word in by_word for word in ORDINALS[: len(found)])
+    return numbered or (found if len(found) > 2 and in_a_row else [])
 
 
 def _numbered(names: Iterable[str], pattern: re.Pattern[str]) -> list[str]:
@@ -192,11 +202,24 @@ def _read(columns: Mapping[str, AnyColumn], roles: _ChoiceRoles) -> ChoiceTable:
     if roles.best is None:
         table = ChoiceTable.from_rankings(lists, **context)
     elif roles.worst is None:
-        table = ChoiceTable.from_best(lists, words(roles.best), **context)
+        table = ChoiceTable.from_best(lists, _by_name(words(roles.best), lists), **context)
     else:
-        chosen = words(roles.best), words(roles.worst)
+        chosen = [_by_name(words(name), lists) for name in (roles.best, roles.worst)]
         table = ChoiceTable.from_best_worst(lists, *chosen, **context)
     return table.leaving(tuple(name for name in columns if name not in roles.columns))
+
+
+def _by_name(chosen: list[Any], offered: list[list[Any]]) -> list[Any]:
+    """Return what was chosen by name, where all rows give its position from 1 instead."""
+    if any(name in row for name, row in zip(chosen, offered, strict=True)):
+        return chosen
+    try:
+        positions = [int(float(name)) - 1 for name in chosen]
+    except (TypeError, ValueError):
+        return chosen
+    if not all(0 <= k < len(row) for k, row in zip(positions, offered, strict=True)):
+        return chosen
+    return [row[k] for k, row in zip(positions, offered, strict=True)]
 
 
 def _rows_by_rank(keys: Iterable[Any], rank: FloatArray) -> list[list[int]]:

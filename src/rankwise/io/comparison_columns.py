@@ -3,7 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Any, Literal, TypeAlias, final
 
 from rankwise.core.errors import DataFileError
 from rankwise.io.data import plain_name
@@ -36,6 +36,7 @@ JUDGE: Usual = ("judge", "worker", "annotator", "rater", "voter", "user", "perso
 JUDGE += ("respondent", "assessor", "student", "taster", *(f"{name}_id" for name in JUDGE))
 DATE: Usual = ("date", "day", "match_date", "game_date", "tourney_date", "datetime", "timestamp")
 DATE += ("tstamp", "created_at", "time")
+QUESTION: Usual = ("question", "question_id", "prompt_id", "task_id", "conversation_id")
 """The names by which columns are found, in any spelling."""
 
 SIDES = (
@@ -80,8 +81,12 @@ class ComparisonColumns:
         Columns of the points of the first and of the second, in place of who won.
     tied : str, optional
         Column that says which rows are ties, in addition to ``winner`` and ``loser``.
+    favours : {"a", "b"}, optional
+        For a result in numbers around 0 (-3 to 3, or any others): whom positive ones favour. Their
+        size is the margin.
     count, weight : str, optional
-        How often each row counts; with both, their product.
+        How often each row was answered, and how much it counts; with both, their product. Weights
+        that are not whole are no counts: they are scaled to their effective number of answers.
     margin, date : str, optional
     judge : str, optional
         Column of who judged. Rows in which it is blank have one judge in common, "unknown"; the
@@ -90,7 +95,14 @@ class ComparisonColumns:
         Column that names the item at home, or says "a", "b" or nothing. If the first items are in
         a column of home teams, they are at home, except in neutral places.
     covariates : tuple of str
-        Columns of covariates: numbers that are positive in favour of the first item.
+        Covariates: columns of numbers that are positive in favour of the first item; columns of
+        text, each word of which becomes a covariate; or what two columns have in common, whose
+        difference is taken: "length" of length_a and length_b.
+    controls : tuple of str
+        The same for two columns of numbers above 0, of which (a - b) / (a + b) is taken.
+    question, category : str, optional
+        Columns of what was asked, such as a prompt, and of its kind, such as a language, for the
+        audit of a leaderboard.
 
     Examples
     --------
@@ -117,7 +129,11 @@ class ComparisonColumns:
     date: str | None = None
     home: str | None = None
     covariates: tuple[str, ...] = ()
+    controls: tuple[str, ...] = ()
+    question: str | None = None
+    category: str | None = None
     codes: Mapping[Any, str] | str | None = None
+    favours: Literal["a", "b"] | None = None
 
 
 @final
@@ -126,30 +142,36 @@ class ColumnRoles:
     """Say how a table of comparisons is read: the column of each role, None where there is none.
 
     ``first`` and ``second`` hold the two items. Who won is said by ``result``, or by the ``points``
-    of both; without either the first always won, except where ``tied`` says that nobody did.
+    of both, or by ``flags``, a column for each outcome; without them the first always won, except
+    where ``tied`` says that nobody did. A covariate has one column, or one for each item.
     """
 
     first: str
     second: str
     result: str | None = None
     points: tuple[str, str] | None = None
+    flags: tuple[str, ...] | None = None
     tied: str | None = None
     count: str | None = None
     weight: str | None = None
     margin: str | None = None
     judge: str | None = None
     date: str | None = None
-    covariates: tuple[str, ...] = ()
+    question: str | None = None
+    category: str | None = None
+    covariates: tuple[tuple[str, ...], ...] = ()
+    controls: tuple[tuple[str, ...], ...] = ()
     home: str | None = None
     neutral: str | None = None
     at_home: bool = False
     """Whether the first items are at home, except in neutral places."""
 
     @property
-    def columns(self) -> set[str | None]:
+    def columns(self) -> set[str]:
         """The columns that are read."""
-        several = (*self.covariates, *(self.points or ()))
-        return {value for value in vars(self).values() if isinstance(value, str)} | {*several}
+        several = [*self.covariates, *self.controls, self.points or (), self.flags or ()]
+        single: set[str] = {value for value in vars(self).values() if isinstance(value, str)}
+        return single.union(*several)
 
 
 @final
@@ -210,15 +232,29 @@ def find_roles(
         "margin": find.role("margin", MARGIN),
         "judge": find.role("judge", JUDGE),
         "date": find.role("date", DATE),
+        "question": find.role("question", QUESTION),
+        "category": find.role("category", ()),
+        "covariates": tuple(_covariate(find, name, "covariates") for name in given.covariates),
+        "controls": tuple(_covariate(find, name, "controls") for name in given.controls),
     }
-    covariates = tuple(find.required(name, "covariates") for name in given.covariates)
     # where it took place: said by a column, or by the name of the column of the first items
     place: dict[str, Any] = {}
     if given.home is not None:
         place = {"home": find.required(given.home, "home")}
     elif "home" in words_of(usual_spelling(answers["first"])):
         place = {"at_home": True, "neutral": find.usual(NEUTRAL)}
-    return ColumnRoles(**answers, **context, **place, covariates=covariates)
+    return ColumnRoles(**answers, **context, **place)
+
+
+def _covariate(find: ColumnFinder, name: str, role: str) -> tuple[str, ...]:
+    """Return the column of a covariate, or those of both items whose common part it names."""
+    is_column = name in find.names or plain_name(name) in find.by_plain
+    if not is_column:
+        for pair in _sided(find.names):
+            common = [word for word in words_of(pair[0]) if word in words_of(pair[1])]
+            if plain_name("".join(common)) == plain_name(name):
+                return pair
+    return (find.required(name, role),)
 
 
 def _answer_roles(find: ColumnFinder, holds_words: Callable[[str], bool]) -> dict[str, Any]:
@@ -236,17 +272,43 @@ def _answer_roles(find: ColumnFinder, holds_words: Callable[[str], bool]) -> dic
     if first is None and second is None:
         first, second = map(find.take, _sided_items(find.names, holds_words))
     result = None if given.points else find.role("result", RESULT)
-    points = _points(find) if result is None and first is not None and second is not None else None
-    if first is None or second is None or (result is None and points is None):
+    has_both = first is not None and second is not None
+    flags = _flags(find) if result is None and has_both and not given.points else None
+    points = _points(find) if result is None and has_both and flags is None else None
+    if first is None or second is None or (result is None and points is None and flags is None):
         raise DataFileError(
             "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie), "
             f"or teams and their points: got the columns {list(find.names)}. Name the columns to "
             "read: `winner` and `loser`, or `a`, `b` and `result` or `points`."
         )
-    if points is not None:
-        find.taken |= {*points}
+    if result is None:
+        find.taken |= {*(points or ()), *(flags or ())}
         _refuse_codes(find)
-    return {"first": first, "second": second, "result": result, "points": points}
+    return {
+        "first": first,
+        "second": second,
+        "result": result,
+        "points": points,
+        "flags": flags,
+    }
+
+
+def _flags(find: ColumnFinder) -> tuple[str, ...] | None:
+    """Return columns that say yes to one outcome each: won by a, won by b, and ties if any.
+
+    They are called after a common word for who won and a side, as winner_model_a is.
+    """
+    won = {plain_name(word) for word in (*RESULT, *WINNER)}
+    pairs = [pair for pair in _sided(find.names) if words_of(pair[0])[0] in won]
+    if len(pairs) != 1:
+        return None
+    start = words_of(pairs[0][0])[0]
+    tie = [
+        name
+        for name in find.names
+        if words_of(name)[0] == start and words_of(name)[1:2] in (("tie",), ("draw",), ("tied",))
+    ]
+    return (*pairs[0], *tie[:1])
 
 
 def _refuse_codes(find: ColumnFinder) -> None:

@@ -4,17 +4,14 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
-from rankwise.core.checks import is_blank, is_missing, missing_cells
-from rankwise.core.comparisons.column import Column
-from rankwise.core.comparisons.comparison_table import FIRST_WON, TIED, ComparisonTable
-from rankwise.core.comparisons.dates import as_days
+from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import (
     DataFileError,
     InvalidInputError,
@@ -22,11 +19,15 @@ from rankwise.core.errors import (
     NothingToLearnError,
     warn_caller,
 )
-from rankwise.io.answer_file import ANSWERS, AnswerFile, is_answer_file
-from rankwise.io.comparison_columns import ColumnRoles, ComparisonColumns, find_roles
+from rankwise.io.answer_file import ANSWERS, is_answer_file
+from rankwise.io.comparison_answers import read_answers_of
+from rankwise.io.comparison_cells import FileColumns, TableCells, columns_of
+from rankwise.io.comparison_columns import ComparisonColumns, find_roles
+from rankwise.io.comparison_context import with_context
+from rankwise.io.comparison_reading import described
 from rankwise.io.numbers import join_ids
 from rankwise.io.tables.reading import if_any, open_table, require_column
-from rankwise.io.who_won import LEFT_OUT, NO_ANSWER, ResultColumn, read_codes
+from rankwise.io.who_won import LEFT_OUT
 
 
 @final
@@ -122,29 +123,38 @@ def _number_items(
     return ends.astype(np.intp), None
 
 
-YES = frozenset(["1", "1.0", "yes", "y", "true", "tie", "tied", "draw"])
-NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
-"""What a column of ties may hold."""
-
 WORD_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 """Types of columns that hold names."""
 
 
 def read_comparisons(
-    source: Any, columns: ComparisonColumns | None = None, *, names: Any = None
+    source: Any,
+    columns: ComparisonColumns | None = None,
+    *,
+    names: Any = None,
+    skip_bad: bool = False,
 ) -> ComparisonTable:
     r"""Read comparisons of named items, one per row, from a file, a frame or columns.
 
     Parameters
     ----------
     source
-        A CSV, TSV, Parquet or Excel file, or the answers file of ``rankwise ask``; a pandas,
+        A CSV, TSV, JSON, Parquet or Excel file, or the answers file of ``rankwise ask``; a pandas,
         polars or pyarrow frame; a dictionary of columns; rows (winner, loser) or (a, b, who won);
-        or a `ComparisonTable`, which keeps everything but the order of its items.
+        or a `ComparisonTable`, which keeps everything but the order of its items. Of files only
+        the columns that are used are read.
     columns : ComparisonColumns, optional
         The columns by name, in upper or lower case; the others are found by common names.
     names : (n_items,), optional
         All items, in this order; by default those that occur.
+    skip_bad : bool
+        Whether to leave out rows whose result cannot be read, or that compare an item with itself
+        or with nothing, instead of refusing the table. Their number is in ``reading``.
+
+    Returns
+    -------
+    table : ComparisonTable
+        Its ``reading`` says how the table was read.
 
     Warns
     -----
@@ -166,25 +176,29 @@ def read_comparisons(
     given = columns or ComparisonColumns()
     if isinstance(source, str | os.PathLike) and is_answer_file(source):
         given = _with_answers(source, given)
-    cells = _TableCells(columns_of(source))
+    cells = TableCells(columns_of(source))
     # which column holds what, and who won in each row
     with located(source):
         roles = find_roles(cells.columns, given, cells.holds_words)
-        first, second, outcome = _answers(cells, roles, given)
-    rows = _answered(outcome)
-    n_left_out = len(outcome) - len(rows)
+        if isinstance(cells.columns, FileColumns):
+            cells.columns.load(roles.columns)
+        answers = read_answers_of(cells, roles, given, skip_bad=skip_bad)
+    rows = _answered(answers.outcome)
+    n_left_out = len(answers.outcome) - len(rows)
     if n_left_out:
-        cells = _TableCells(cells.columns, rows, len(outcome))
-        first, second, outcome = first.take(rows), second.take(rows), outcome[rows]
+        cells = TableCells(cells.columns, rows, len(answers.outcome))
+        answers = answers.take(rows)
     # how much, by whom, when and where, in the rows that say who won
     with located(source, n_left_out):
-        table = _with_context(cells, roles, given, (first, second, outcome), names)
-    if n_left_out:
+        table, notes = with_context(cells, roles, given, answers, names)
+    if n_left_out and not skip_bad:
         warn_caller(
             f"{n_left_out} of {len(rows) + n_left_out} rows do not say who won, and are left out.",
             LeftOutWarning,
         )
-    return replace(table, row=freeze(rows[table.row]))
+    table = replace(table, row=freeze(rows[table.row]))
+    reading = described(table, roles, answers.words, n_left_out)
+    return replace(table, reading=(*reading, *notes))
 
 
 @contextmanager
@@ -265,228 +279,6 @@ def are_positions(pairs: Any) -> bool:
     return values.ndim != 2 or values.dtype.kind not in "OUST"
 
 
-AnyColumn: TypeAlias = NDArray[Any] | nw.Series[Any]
-"""A column as it comes: an array without words in NumPy's own form, or a column of a frame."""
-
-
-def columns_of(source: Any) -> Mapping[str, AnyColumn]:
-    """Return the columns of a source by name; those of a frame are read when they are asked for."""
-    if isinstance(source, str | os.PathLike):
-        if is_answer_file(source):
-            return AnswerFile.read(source).columns()
-        table = open_table(source)
-        words = table.cells(table.names)
-        return {
-            name: np.array(cells, dtype=object)
-            for name, cells in zip(table.names, words, strict=True)
-        }
-    if isinstance(source, Mapping):
-        return {str(name): _vector(values) for name, values in source.items()}
-    frame = nw.from_native(source, eager_only=True, pass_through=True)
-    if isinstance(frame, nw.DataFrame):
-        return {str(column.name): column for column in frame.iter_columns()}
-    return _columns_of_rows(source)
-
-
-def cells_of(column: AnyColumn) -> NDArray[Any]:
-    """Return the cells of a column; those of mixed types as they are, without a look at them.
-
-    Missing texts of Arrow are None. Whole numbers beside blanks stay whole: as floats, large ids
-    would be rounded.
-    """
-    if not isinstance(column, nw.Series):
-        return column
-    text = _arrow_text(column)
-    if text is not None:
-        return text.values[text.code]
-    as_they_are = column.dtype == nw.Object or (
-        column.dtype.is_integer() and column.is_null().any()
-    )
-    return _vector(column.to_list() if as_they_are else column.to_numpy())
-
-
-def _arrow_text(column: nw.Series[Any]) -> Column | None:
-    """Return the different texts of a column that is held as in Arrow; None for other columns."""
-    is_category = column.dtype in (nw.Categorical, nw.Enum)
-    is_python = getattr(column.to_native(), "dtype", None) == np.dtype(object)
-    if is_python or not (is_category or column.dtype == nw.String):
-        return None
-    try:
-        encoded = column.to_arrow().dictionary_encode()
-    except (ImportError, TypeError, ValueError, OverflowError):  # no pyarrow, or no text
-        return None
-    text = getattr(encoded, "combine_chunks", lambda: encoded)()  # some arrays come in chunks
-    if str(text.type.value_type) not in ("string", "large_string", "string_view"):
-        return None
-    values = text.dictionary.to_pylist()
-    code = np.nan_to_num(text.indices.to_numpy(zero_copy_only=False), nan=len(values))
-    if text.null_count:
-        values.append(None)
-    found = Column(np.array(values, dtype=object), code.astype(np.intp))
-    return found.take(slice(None)) if is_category else found
-
-
-def names_of_columns(source: Any) -> list[str]:
-    """Return the names of the columns of a file, a frame or a dictionary; none for others."""
-    if isinstance(source, str | os.PathLike):
-        return [] if is_answer_file(source) else list(open_table(source).names)
-    if isinstance(source, Mapping):
-        return [str(name) for name in source]
-    frame = nw.from_native(source, eager_only=True, pass_through=True)
-    return frame.columns if isinstance(frame, nw.DataFrame) else []
-
-
-def _columns_of_rows(rows: Any) -> dict[str, Any]:
-    """Return the columns of an array or a sequence of tuples with two or three entries."""
-    try:
-        listed = [tuple(row) for row in rows]
-        if any(isinstance(entry, list | tuple | np.ndarray) for row in listed[:1] for entry in row):
-            raise TypeError("entries must be names")
-    except TypeError as error:
-        raise InvalidInputError(
-            "Comparisons must come as a file, a data frame, a dictionary of columns, or rows "
-            f"(winner, loser) or (a, b, who won): got {type(rows).__name__}."
-        ) from error
-    lengths = {len(row) for row in listed}
-    if len(lengths) != 1 or lengths & {2, 3} == set():
-        raise InvalidInputError(
-            "Rows of comparisons must be (winner, loser) or (a, b, who won), all of one length: "
-            f"got lengths {sorted(lengths)}."
-        )
-    names = ("winner", "loser") if lengths == {2} else ("a", "b", "result")
-    return dict(zip(names, map(_vector, zip(*listed, strict=True)), strict=True))
-
-
-def _vector(values: Any) -> NDArray[Any]:
-    """Return cells as a vector; words are objects, and numbers among them become words."""
-    try:
-        array = np.asarray(values, dtype=object if _are_words(values) else None)
-    except ValueError:  # cells of different lengths
-        array = np.fromiter(values, dtype=object, count=len(values))
-    if array.ndim == 0:
-        raise InvalidInputError(
-            f"Columns of comparisons must hold one entry per comparison: got {values!r}. Put it "
-            "into a list."
-        )
-    if array.ndim != 1:
-        return np.fromiter(values, dtype=object, count=len(values))
-    if array.dtype.kind in "US":
-        array = array.astype(object)
-        array[[is_missing(value) for value in values]] = None  # NaN among words is no word
-    return array
-
-
-def _are_words(values: Any) -> bool:
-    """Tell whether a list holds nothing but words and None."""
-    return isinstance(values, list | tuple) and {*map(type, values)} <= {str, type(None)}
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _TableCells:
-    """The cells of the columns of a table, in all rows or in some.
-
-    Parameters
-    ----------
-    columns : mapping
-        The columns by name.
-    rows : (n_kept,), optional
-        The rows that are read.
-    n_rows : int
-        Number of rows of the table; a column of another length is refused later.
-    """
-
-    columns: Mapping[str, AnyColumn]
-    rows: IntArray | None = None
-    n_rows: int = 0
-
-    def of(self, name: str) -> NDArray[Any]:
-        """Return the cells of a column."""
-        cells = cells_of(self.columns[name])
-        return cells[self._kept(len(cells))]
-
-    def coded(self, name: str) -> Column:
-        """Return the different cells, of names or of who won; refuse lists and tables."""
-        column = self.columns[name]
-        text = _arrow_text(column) if isinstance(column, nw.Series) else None
-        if text is not None:
-            return text.take(self.rows) if self.rows is not None else text
-        try:
-            return Column.of(self.of(name))
-        except TypeError as error:
-            raise DataFileError(
-                f"The column {name!r} must hold names or numbers: {error}."
-            ) from error
-
-    def floats(self, role: str, name: str) -> FloatArray:
-        """Return a column of numbers, NaN where a cell is blank."""
-        cells = self.of(name)
-        try:
-            if cells.dtype.kind not in "OUT":
-                return cells.astype(np.float64)
-            words = Column.of(cells)
-            values = ["nan" if is_blank(value) else value for value in words.values.tolist()]
-            return np.array(values).astype(np.float64)[words.code]
-        except (TypeError, ValueError, OverflowError) as error:
-            raise DataFileError(f"The column for `{role}` must hold numbers: {error}.") from error
-
-    def holds_words(self, name: str) -> bool:
-        """Tell whether a column holds anything but numbers and missing cells."""
-        cells = self.of(name)
-        if cells.dtype.kind not in "OUT":
-            return False
-        try:
-            cells[~missing_cells(cells.astype(object))].astype(np.float64)
-        except (TypeError, ValueError):
-            return True
-        return False
-
-    def _kept(self, n_rows: int) -> IntArray | slice:
-        return self.rows if self.rows is not None and n_rows == self.n_rows else slice(None)
-
-
-Answers: TypeAlias = tuple[Column, Column, IntArray]
-"""Both items of every row, and who won."""
-
-
-def _answers(cells: _TableCells, roles: ColumnRoles, given: ComparisonColumns) -> Answers:
-    """Return both items and the outcome, from whichever form the table has."""
-    first, second = cells.coded(roles.first), cells.coded(roles.second)
-    if roles.points is not None:
-        return first, second, _ahead(cells, roles.points)
-    if roles.result is not None:
-        column = ResultColumn(roles.result, roles.first, roles.second, read_codes(given.codes))
-        return first, second, _outcomes(cells, column, first, second)
-    outcome = np.full(len(first), FIRST_WON, dtype=np.intp)
-    if roles.tied is not None:
-        outcome[_flags(cells.coded(roles.tied))] = TIED
-    return first, second, outcome
-
-
-def _outcomes(cells: _TableCells, column: ResultColumn, first: Column, second: Column) -> IntArray:
-    """Return what every row of a column says about the two items."""
-    said = cells.coded(column.name)
-    for name, values in ((column.first, first), (column.second, second)):
-        if len(values) != len(said):
-            raise DataFileError(
-                "Columns must have one entry per comparison: "
-                f"{column.name!r} has {len(said)}, {name!r} has {len(values)}."
-            )
-    return column.outcomes(said, first, second)
-
-
-def _ahead(cells: _TableCells, points: tuple[str, str]) -> IntArray:
-    """Return who has more points."""
-    ahead, behind = (cells.floats(name, name) for name in points)
-    is_known = np.isfinite(ahead - behind)
-    if not is_known.all():
-        raise DataFileError(
-            f"The columns {list(points)} must hold the points of every row: row "
-            f"{int(np.argmin(is_known))} has none. Leave out games that were not played."
-        )
-    return np.sign(ahead - behind).astype(np.intp)
-
-
 def _answered(outcome: IntArray) -> IntArray:
     """Return the rows that say who won; refuse a table without any."""
     rows = np.flatnonzero(outcome != LEFT_OUT)
@@ -494,90 +286,3 @@ def _answered(outcome: IntArray) -> IntArray:
         found = f"none of its {len(outcome)} rows says who won" if len(outcome) else "got none"
         raise NothingToLearnError(f"The table must hold at least one comparison: {found}.")
     return rows
-
-
-def _with_context(
-    cells: _TableCells, roles: ColumnRoles, given: ComparisonColumns, answers: Answers, names: Any
-) -> ComparisonTable:
-    """Add how much, by whom, when and where to the answers."""
-    judge = _judge(cells, roles.judge, is_named=given.judge is not None)
-    date = _date(cells, roles.date, is_named=given.date is not None)
-    counted = {"count": roles.count, "weight": roles.weight, "margin": roles.margin}
-    numbers = {role: cells.floats(role, name) for role, name in counted.items() if name is not None}
-    margin, parts = numbers.pop("margin", None), list(numbers.values())
-    covariates: dict[str, Any] = {
-        given_name: cells.floats(given_name, name)
-        for given_name, name in zip(given.covariates, roles.covariates, strict=True)
-    }
-    at_home = _at_home(cells, roles, answers)
-    if at_home is not None:
-        covariates["home"] = at_home
-    # columns that could not be read, and were not named, stay unread
-    read = replace(
-        roles,
-        judge=None if judge is None else roles.judge,
-        date=None if date is None else roles.date,
-    ).columns
-    return ComparisonTable.of(
-        *answers,
-        weight=np.prod(parts, axis=0) if parts else None,
-        margin=margin,
-        judge=judge,
-        date=date,
-        covariates=covariates,
-        names=names,
-        unread=tuple(name for name in cells.columns if name not in read),
-    )
-
-
-def _judge(cells: _TableCells, name: str | None, *, is_named: bool) -> Column | None:
-    """Return who judged; a column of blanks that was not named stays unread."""
-    judges = None if name is None else cells.coded(name)
-    if judges is None or not all(map(is_blank, judges.values.tolist())):
-        return judges
-    if not is_named:
-        return None
-    raise DataFileError(
-        "The column for `judge` must say who judged: all of its cells are blank. Leave it out."
-    )
-
-
-def _date(cells: _TableCells, name: str | None, *, is_named: bool) -> FloatArray | None:
-    """Return the days of a column; an unreadable one that was not named stays unread."""
-    if name is None:
-        return None
-    dates = cells.of(name)
-    try:
-        return as_days(dates, len(dates))
-    except InvalidInputError:
-        if is_named:
-            raise
-        return None
-
-
-def _at_home(cells: _TableCells, roles: ColumnRoles, answers: Answers) -> FloatArray | None:
-    """Return 1 where the first item is at home, -1 where the second is, 0 in neutral places."""
-    first, second, _ = answers
-    if roles.home is not None:
-        remedy = "Write a, b, the name of the item at home, or nothing into it."
-        blank = dict.fromkeys(NO_ANSWER, TIED)
-        column = ResultColumn(roles.home, roles.first, roles.second, blank, remedy)
-        return _outcomes(cells, column, first, second).astype(np.float64)
-    if not roles.at_home:
-        return None
-    if roles.neutral is None:
-        return np.ones(len(first))
-    return np.where(_flags(cells.coded(roles.neutral)), 0.0, 1.0)
-
-
-def _flags(column: Column) -> NDArray[np.bool_]:
-    values = column.values.tolist()
-    words = ["" if is_missing(value) else str(value).strip().lower() for value in values]
-    strange = np.array([word not in YES | NO for word in words], dtype=bool)[column.code]
-    if strange.any():
-        row = int(np.argmax(strange))
-        raise DataFileError(
-            "A column of ties or neutral places must say 1, yes or true, or else 0, no, false or "
-            f"nothing: row {row} says {values[column.code[row]]!r}."
-        )
-    return np.array([word in YES for word in words], dtype=bool)[column.code]

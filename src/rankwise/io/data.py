@@ -234,34 +234,31 @@ class ColumnNames:
         return None
 
 
-def _whole_numbers(values: NDArray[Any] | None) -> bool:
+def _whole_numbers(values: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Return the values of a column if they are many whole numbers, else None."""
     if values is None or len(values) < MANY_ROWS or values.dtype.kind not in "iuf":
-        return False
-    head = values[:MANY_ROWS]
-    return bool(
-        np.isfinite(head).all() and (head == np.floor(head)).all() and _whole_everywhere(values)
-    )
-
-
-def _whole_everywhere(values: NDArray[Any]) -> bool:
-    return bool(np.isfinite(values).all() and (values == np.floor(values)).all())
+        return None
+    for part in (values[:MANY_ROWS], values):  # the first rows decide about most columns
+        if not (np.isfinite(part).all() and (part == np.floor(part)).all()):
+            return None
+    return values
 
 
 def _all_different(values: NDArray[Any] | None) -> bool:
     """Return whether every row holds a different whole number."""
-    if values is None or not _whole_numbers(values):
-        return False
-    return len(np.unique(values)) == len(values)
+    whole = _whole_numbers(values)
+    return whole is not None and len(np.unique(whole)) == len(whole)
 
 
 def _in_blocks(values: NDArray[Any] | None) -> bool:
     """Return whether equal whole numbers are adjacent, as the queries of a file are."""
-    if values is None or not _whole_numbers(values):
+    whole = _whole_numbers(values)
+    if whole is None:
         return False
-    n_blocks = 1 + int(np.count_nonzero(values[1:] != values[:-1]))
-    if n_blocks < LEAST_QUERIES or n_blocks * LEAST_ITEMS > len(values):
+    n_blocks = 1 + int(np.count_nonzero(whole[1:] != whole[:-1]))
+    if n_blocks < LEAST_QUERIES or n_blocks * LEAST_ITEMS > len(whole):
         return False
-    return len(np.unique(values)) == n_blocks
+    return len(np.unique(whole)) == n_blocks
 
 
 def hint_for(cell: str, column: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.arrays import IntArray
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import is_missing
 from rankwise.core.comparisons.column import Column
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED
@@ -26,6 +26,7 @@ SIDE_WORDS = {
 TIE_WORDS = frozenset(
     ["tie", "tied", "draw", "d", "equal", "same", "both", "bothbad", "neither", "none", "="]
 )
+TIE_WORDS |= {"nopreference", "nodifference", "aboutthesame", "undecided", "unsure"}
 """What a column that says who won may hold, spelt by `plain_name`, besides names of items and of
 their columns."""
 
@@ -49,9 +50,29 @@ CODINGS = (
 )
 """What numbers mean in the files that people have."""
 
+FROM_FIRST = {
+    **dict.fromkeys(("w", "win", "wins", "won", "victory"), FIRST_WON),
+    **dict.fromkeys(("l", "loss", "lose", "loses", "lost", "defeat"), SECOND_WON),
+}
+"""What the result of a game is to the first."""
+
 TRUTH = {"true": FIRST_WON, "false": SECOND_WON}
 HOME_OR_AWAY = {"h": FIRST_WON, "d": TIED, "a": SECOND_WON}
 """Letters in which A is not the first."""
+
+_VERDICT = re.compile(r"\[\[([ABC])\]\]|([AB])\s*([<>=]{1,2})\s*([AB])", re.IGNORECASE)
+"""Verdicts of judges that are models: [[A]], [[C]] for a tie, A>B, B>>A, A=B."""
+
+_HOW_MUCH = re.compile(
+    r"\b(?P<much>much|far|significantly|strongly|clearly)\b|\b(?:slightly|somewhat|a bit)\b",
+    re.IGNORECASE,
+)
+_SIDE = re.compile(
+    r"\b(?:(?:model|response|answer|option|item|assistant|system|output)[\s_]*)?(?P<side>[ab12])\b",
+    re.IGNORECASE,
+)
+_IN_WORDS = re.compile(r"\b(?:better|prefer|preferred|wins|worse)\b", re.IGNORECASE)
+"""Verdicts in words: "A slightly better", "Response B is much better", "slightly prefer A"."""
 
 _FINAL_SCORE = re.compile(r"(\d+(?:\.5)?|1/2|½)\s*[-–:]\s*(\d+(?:\.5)?|1/2|½)")
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)")
@@ -91,8 +112,13 @@ class ResultColumn:
     codes: Mapping[str, int]
     remedy: str | None = None
 
-    def outcomes(self, cells: Column, first: Column, second: Column) -> IntArray:
-        """Return 1, 0 or -1 for every row, or `LEFT_OUT` where the cell says nothing."""
+    def outcomes(
+        self, cells: Column, first: Column, second: Column, *, skip_bad: bool = False
+    ) -> IntArray:
+        """Return 1, 0 or -1 for every row, or `LEFT_OUT` where the cell says nothing.
+
+        With ``skip_bad``, cells that no reading of the others understands say nothing too.
+        """
         # the cases that occur: what a cell says, and which of the two items it names
         case = len(NAMED) * cells.code + _named(cells, first, second)
         occurs = np.flatnonzero(np.bincount(case))
@@ -105,6 +131,12 @@ class ResultColumn:
         # names of the two items, and words for ties
         by_word = is_open & (named == UNKNOWN)
         rest = _different(words, by_word)
+        if skip_bad:
+            strange = self._strange(rest)
+            rest = [word for word in rest if word not in strange]
+            is_strange = by_word & np.isin(words, sorted(strange))
+            outcome[is_strange] = LEFT_OUT
+            is_open, by_word = is_open & ~is_strange, by_word & ~is_strange
         reading = {word: _said(word, {}) for word in rest}
         if UNKNOWN in reading.values():
             # words or numbers, in all rows or else beside names
@@ -121,6 +153,12 @@ class ResultColumn:
         of_case = np.full(len(NAMED) * len(cells.values), UNKNOWN, dtype=np.intp)
         of_case[occurs] = outcome
         return of_case[case]
+
+    def _strange(self, words: Sequence[str]) -> set[str]:
+        """Return the words that the reading of most words does not understand."""
+        usual = [reading for readings in self._usual_readings(words) for reading in readings]
+        unknown = [{w for w in words if _said(w, reading) == UNKNOWN} for reading in usual]
+        return min(unknown, key=len, default=set())
 
     def _readings(self, words: Sequence[str]) -> list[dict[str, int]]:
         """Return the different ways to read all words, by what the columns are called."""
@@ -145,7 +183,7 @@ class ResultColumn:
             if all(coding.get(word, outcome) == outcome for word, outcome in sides.items())
         ]
         letters = [HOME_OR_AWAY] if set(words) <= set(HOME_OR_AWAY) else []
-        usual = [by_columns, TRUTH, *numbers]
+        usual = [by_columns, TRUTH, FROM_FIRST, *numbers]
         return [usual, letters] if sides else [usual + letters]
 
     def _only(
@@ -236,11 +274,58 @@ def _said(word: str, reading: Mapping[str, int]) -> int:
 def _spelt(cell: Any) -> str:
     """Return a cell in one spelling: 1.0 and "1" are 1, "Model A" is modela, 2:1 is first."""
     text = "" if is_missing(cell) else str(cell).strip()
+    verdict = _verdict(text)
+    if verdict is not None:
+        return verdict
     score = _FINAL_SCORE.fullmatch(text)
     if score is not None:
         ahead, behind = (0.5 if part in ("½", "1/2") else float(part) for part in score.groups())
         return "tie" if ahead == behind else "first" if ahead > behind else "second"
     return _numeral(text) or plain_name(text) or text
+
+
+def _verdict(text: str) -> str | None:
+    """Return "first", "second" or "tie" for a verdict in signs or in words; None for other text."""
+    found = _VERDICT.fullmatch(text)
+    if found is not None:
+        alone, one, sign, other = (part and part.upper() for part in found.groups())
+        if alone is not None:
+            return {"A": "first", "B": "second", "C": "tie"}[alone]
+        if one == other:
+            return None
+        if "=" in sign and not ("<" in sign or ">" in sign):
+            return "tie"
+        return "first" if (one == "A") == (sign[0] == ">") else "second"
+    sides = {side.group("side").lower() for side in _SIDE.finditer(text)}
+    if _IN_WORDS.search(text) is None or len(sides) != 1:
+        return None
+    is_first = sides <= {"a", "1"}
+    is_worse = re.search(r"\bworse\b", text, re.IGNORECASE) is not None
+    return "first" if is_first != is_worse else "second"
+
+
+def margins_of(cells: Column) -> FloatArray | None:
+    """Return by how much the winner led, where cells say so: 1 slightly, 2 plainly, 3 much.
+
+    None if no cell says how much, or if cells are no verdicts.
+    """
+    texts = ["" if is_missing(cell) else str(cell).strip() for cell in cells.values.tolist()]
+    sizes = [_how_much(text) for text in texts]
+    if all(size in (None, 2.0) for size in sizes):
+        return None
+    return np.array([2.0 if size is None else size for size in sizes])[cells.code]
+
+
+def _how_much(text: str) -> float | None:
+    verdict = _VERDICT.fullmatch(text)
+    if verdict is not None and verdict.group(3):
+        return 3.0 if verdict.group(3) in (">>", "<<") else 2.0
+    if _verdict(text) is None:
+        return None
+    found = _HOW_MUCH.search(text)
+    if found is None:
+        return 2.0
+    return 3.0 if found.group("much") else 1.0
 
 
 def _numeral(text: str) -> str | None:

@@ -11,9 +11,7 @@ from scipy.linalg.blas import dsymm
 from scipy.linalg.lapack import dpocon, dpotrf, dpotri
 
 from rankwise.core.arrays import FloatArray, IntArray, as_columns
-from rankwise.core.devices import device_of
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.namespaces import is_on_host
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties, standard_query_weight
@@ -22,18 +20,16 @@ from rankwise.selection.complete_pairs import (
     TINY,
     TOO_FEW_OF_A_GRADE,
     complete_degree,
-    credit_of,
     decisive_items,
-    held_out_differences,
+    direct_differences,
     largest_row_sum,
     leads_of_complete,
     leave_out_of_complete,
-    leave_out_of_complete_on,
     leaves_nothing,
 )
 from rankwise.selection.holdouts import PairsHeldOut
 from rankwise.selection.systems import normal_equations
-from rankwise.selection.ties import is_tie, tie_share, zero_ties
+from rankwise.selection.ties import credit_of, tie_share, zero_ties
 
 MOST_OPERATIONS = 1e13
 """Above this many operations per alpha, many minutes of work, leaving out pairs is refused."""
@@ -104,58 +100,84 @@ def _weighted(
 ) -> PairsHeldOut:
     """Leave out pairs of items of weight above 0, given as rows of the space."""
     Y, weight = as_columns(data.scores), data.weight
-    equal = bool(np.all(weight == weight[0]))
-    untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
-    if cost == "magnitude" and (ties == "keep" or untied) and (equal or query_weight == "items"):
+    form = _form(Y, weight, cost, ties, query_weight)
+    if form == "complete":
         mus = alphas / complete_degree(query_weight, weight)
-        if not is_on_host(space.X):
-            K = space.kernel_matrix(rows)
-            return leave_out_of_complete_on(device_of(K), K, Y, weight, mus)
         found = leave_out_of_complete(space, rows, Y, weight, mus)
         depends = query_weight != "items"  # on the number of items: a fit to all has other mus
         return replace(found, weights=None) if depends else found
     space = space.on_host()
-    if cost != "relative" and ties == "drop" and equal and not untied:
+    if form == "grades":
         w = float(weight[0])
         parts = [leave_out_of_grades(space, rows, y, w, alphas, cost, query_weight) for y in Y.T]
     else:
         options = {"cost": cost, "ties": ties, "query_weight": query_weight}
-        parts = [_refitted(space, replace(data, y=y), rows, alphas, **options) for y in Y.T]
+        parts = [_refitted(space, replace(data, y=y), rows, alphas, options) for y in Y.T]
     return parts[0].join_outputs(parts[1:])
 
 
-def _refitted(
-    space: FunctionSpace, data: TrainingData, rows: IntArray, alphas: FloatArray, **options: Any
-) -> PairsHeldOut:
-    """Leave out all pairs of different score by fitting what remains: exact, O(n^2) fits.
+def _form(
+    Y: FloatArray, weight: FloatArray, cost: Cost, ties: Ties, query_weight: str
+) -> Literal["complete", "grades", "refits"]:
+    """Return how pairs are left out: of a complete graph, of grades, or by refits."""
+    is_equal = bool(np.all(weight == weight[0]))
+    is_untied = all(len(np.unique(column)) == len(Y) for column in Y.T)
+    is_complete = cost == "magnitude" and (ties == "keep" or is_untied)
+    if is_complete and (is_equal or query_weight == "items"):
+        return "complete"
+    has_grades = cost != "relative" and ties == "drop" and is_equal and not is_untied
+    return "grades" if has_grades else "refits"
 
-    Parameters
-    ----------
-    space, data, rows, alphas
-        As in `_weighted`, with a single output.
-    **options
-        Cost, ties and query weight of the graph.
-    """
-    y, n_items = data.scores, data.n_items
-    refuse_endless(n_items**2 / 2 * _operations_of_a_fit(space, n_items))
-    right, total = np.zeros((2, len(alphas), n_items, 1))
-    error = _rounding(space, data, rows, alphas, options)
-    for i, j in combinations(range(n_items), 2):
-        if y[i] == y[j]:
-            continue
-        pair = np.array([i, j])
-        rest = np.delete(np.arange(n_items), pair)
-        scores = _scores_without(space, data, rest, rows[rest], rows[pair], alphas, options)
-        if scores is None:
-            continue
-        difference, size = scores[:, 0] - scores[:, 1], np.abs(scores).max(axis=1)
-        tied = is_tie(difference, size, error)
-        credit = np.where(tied, 0.5, (difference > 0) == (y[i] > y[j]))
-        right[:, [i, j], 0] += credit[:, None]
-        total[:, [i, j], 0] += 1.0
+
+def _refitted(
+    space: FunctionSpace,
+    data: TrainingData,
+    rows: IntArray,
+    alphas: FloatArray,
+    options: dict[str, Any],
+) -> PairsHeldOut:
+    """Leave out all pairs of different score of a single output by fitting what remains."""
+    y = data.scores
+    right, total = np.zeros((2, len(alphas), data.n_items, 1))
+    error, refits = _refits(space, data, rows, alphas, options)
+    for pair, scores in refits:
+        tied = zero_ties(scores[:, 0] - scores[:, 1], np.abs(scores).max(axis=1), error)
+        credit = (1.0 + np.sign(tied) * np.sign(y[pair[0]] - y[pair[1]])) / 2.0
+        right[:, pair, 0] += credit[:, None]
+        total[:, pair, 0] += 1.0
     if not total.any():
         raise NothingToLearnError(TOO_FEW_ITEMS)
     return PairsHeldOut(right, total, error)
+
+
+def _refits(
+    space: FunctionSpace,
+    data: TrainingData,
+    rows: IntArray,
+    alphas: FloatArray,
+    options: dict[str, Any],
+) -> tuple[FloatArray, Iterator[tuple[IntArray, FloatArray]]]:
+    """Fit without each pair of different score: exact, O(n^2) fits.
+
+    Returns
+    -------
+    error : (n_alphas,)
+        The relative error of the refits, estimated by the condition of the fit to all items.
+    refits : iterator
+        Pairs that leave something to learn from, and their scores, (n_alphas, 2).
+    """
+    y, n_items = data.scores, data.n_items
+    refuse_endless(n_items**2 / 2 * _operations_of_a_fit(space, n_items))
+
+    def refits() -> Iterator[tuple[IntArray, FloatArray]]:
+        for pair in map(np.array, combinations(range(n_items), 2)):
+            if y[pair[0]] != y[pair[1]]:
+                rest = np.delete(np.arange(n_items), pair)
+                given = space, data, rest, rows[rest], rows[pair], alphas, options
+                if (scores := _scores_without(*given)) is not None:
+                    yield pair, scores
+
+    return _rounding(space, data, rows, alphas, options), refits()
 
 
 def _operations_of_a_fit(space: FunctionSpace, n_items: int) -> float:
@@ -219,15 +241,13 @@ def _unweighted(
         scores = _scores_without(space, data, rest, rest, of, alphas, options)
         if scores is None:
             return
-        among = np.ones((len(of), len(of)), dtype=bool)
+        gap = y[of][:, None] - y[of]
         if len(left_out):  # pairs of this item only
-            among[1:, 1:] = False
-        among &= y[of][:, None] != y[of]
+            gap[1:, 1:] = 0.0
         for a, f in enumerate(scores):
             size = np.maximum(np.abs(f)[:, None], np.abs(f))
-            credit = credit_of(f[:, None] - f, size, y[of], error[a])
-            right[a, of, 0] += np.where(among, credit, 0.0).sum(axis=1)
-            total[a, of, 0] += among.sum(axis=1)
+            right[a, of, 0] += credit_of(f[:, None] - f, size, gap, error[a]).sum(axis=1)
+            total[a, of, 0] += np.count_nonzero(gap, axis=1)
 
     count(zero[:0])
     for row in rows:
@@ -262,41 +282,24 @@ def pair_leads(
         NaN for pairs of equal score unless they are kept, and if nothing is left to learn from.
     """
     y, rows, weight = data.scores, np.arange(data.n_items), data.weight
-    is_untied, is_equal = len(np.unique(y)) == len(y), bool(np.all(weight == weight[0]))
-    complete = cost == "magnitude" and (ties == "keep" or is_untied)
-    if complete and (is_equal or query_weight == "items"):
-        leads = leads_of_complete(
-            space, rows, y, weight, alpha / complete_degree(query_weight, weight)
-        )
+    form = _form(y[:, None], weight, cost, ties, query_weight)
+    if form == "complete":
+        mu = alpha / complete_degree(query_weight, weight)
+        leads = leads_of_complete(space, rows, y, weight, mu)
         leads[leaves_nothing(len(y), decisive_items(y[:, None])[0])] = np.nan
         if keep_equal:
             np.fill_diagonal(leads, np.nan)
             return leads
-    elif cost != "relative" and ties == "drop" and is_equal and not is_untied:
+    elif form == "grades":
         leads = leads_of_grades(space, rows, y, float(weight[0]), alpha, cost, query_weight)
     else:
+        leads = np.full((len(y), len(y)), np.nan)
         options = {"cost": cost, "ties": ties, "query_weight": query_weight}
-        leads = _refitted_leads(space, data, rows, alpha, **options)
+        error, refits = _refits(space, data, rows, np.array([alpha]), options)
+        for (i, j), scores in refits:
+            leads[i, j] = zero_ties(scores[0, 0] - scores[0, 1], np.abs(scores).max(), error[0])
+            leads[j, i] = -leads[i, j]
     return np.where(y[:, None] == y, np.nan, leads)
-
-
-def _refitted_leads(
-    space: FunctionSpace, data: TrainingData, rows: IntArray, alpha: float, **options: Any
-) -> FloatArray:
-    """Return the leads by a fit without each pair."""
-    y, n_items = data.scores, data.n_items
-    refuse_endless(n_items**2 / 2 * _operations_of_a_fit(space, n_items))
-    leads = np.full((n_items, n_items), np.nan)
-    error = _rounding(space, data, rows, np.array([alpha]), options)[0]
-    for i, j in combinations(range(n_items), 2):
-        pair = np.array([i, j])
-        rest = np.delete(np.arange(n_items), pair)
-        given = (space, data, rest, rows[rest], rows[pair], np.array([alpha]), options)
-        scores = None if y[i] == y[j] else _scores_without(*given)
-        if scores is not None:
-            lead = zero_ties(scores[0, 0] - scores[0, 1], np.abs(scores[0]).max(), error)
-            leads[i, j], leads[j, i] = lead, -lead
-    return leads
 
 
 # Items of one grade not joined: one inverse per pair of grades
@@ -453,8 +456,8 @@ class _GradeSystem:
         B = np.tril(self.B) + np.tril(self.B, -1).T
         within = np.ix_(pairs, pairs)
         KB, Kx = K[pairs] @ B[:, pairs], K[pairs] @ self.x
-        found = held_out_differences(B[within], self.x[pairs], KB, Kx)
-        credit = credit_of(*found, y[pairs], self.error)
+        found = direct_differences(B[within], self.x[pairs, None], KB, Kx[:, None])(slice(None), 0)
+        credit = credit_of(*found, y[pairs][:, None] - y[pairs], self.error)
         return credit[: len(low), len(low) :]
 
 

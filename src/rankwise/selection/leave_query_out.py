@@ -16,7 +16,6 @@ from rankwise.core.namespaces import (
     cholesky_in_place,
     copy_of,
     gram,
-    in_turn,
     invert_triangle,
     is_on_host,
     like,
@@ -27,7 +26,7 @@ from rankwise.core.namespaces import (
     take_rows,
     to_host,
 )
-from rankwise.core.threads import serial_blas
+from rankwise.core.threads import in_threads, serial_blas
 from rankwise.features.function_space import FunctionSpace
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
@@ -244,8 +243,12 @@ class Solution:
                 own = take_rows(rows, of.ravel())
                 scores[:, of] = self._score(own, coordinate_rows, C0[U][:, None] - p)
 
-        with serial_blas():
-            in_turn(leave_out, len(batches), self.G)
+        if is_on_host(self.G):
+            with serial_blas():
+                in_threads(leave_out, len(batches))
+        else:
+            for number in range(len(batches)):
+                leave_out(number)
         return held_out, scores, pivots
 
     def _predict(

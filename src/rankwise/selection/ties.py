@@ -3,6 +3,7 @@
 import numpy as np
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.namespaces import Array, namespace_of
 from rankwise.core.threads import in_threads
 
 TIE = 1e-12
@@ -42,15 +43,27 @@ def zero_ties(
     error : array
         The estimated relative rounding error.
     """
-    return np.where(is_tie(leads, scale, error), 0.0, leads)
+    return np.where(np.abs(leads) <= tie_share(error) * scale, 0.0, leads)
 
 
-def is_tie(
-    leads: FloatArray, scale: FloatArray | float, error: FloatArray | float = 0.0
-) -> BoolArray:
-    """Return which leads are ties, as in `zero_ties`."""
-    tied: BoolArray = np.abs(leads) <= tie_share(error) * scale
-    return tied
+def credit_of(difference: Array, size: Array, gap: Array, error: float = 0.0) -> Array:
+    """Return 1 for pairs in the right order, one half for ties, 0 for pairs of equal scores.
+
+    Parameters
+    ----------
+    difference, size
+        Differences of two scores by models that have not seen them, as in `zero_ties`, of any
+        namespace. A singular pair, NaN, counts as a tie.
+    gap : array
+        Differences of the true scores.
+    error : float
+        As in `zero_ties`.
+    """
+    xp = namespace_of(difference)
+    is_decided = xp.abs(difference) > float(tie_share(error)) * size
+    lead = xp.where(is_decided, difference, xp.zeros_like(difference))
+    sign = xp.sign(gap)
+    return (xp.abs(sign) + xp.sign(lead) * sign) / 2.0
 
 
 def equal_ties(scores: FloatArray, group: IntArray, error: FloatArray) -> FloatArray:

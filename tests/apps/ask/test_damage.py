@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from rankwise.apps.ask.items import Item, ItemList
-from rankwise.apps.ask.questions import AskGoal
+from rankwise.apps.ask.ranking import AskGoal
 from rankwise.apps.ask.session import AskSession
 from rankwise.apps.ask.store import AnswerStore
 from rankwise.core.errors import DataFileError

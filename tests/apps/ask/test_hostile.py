@@ -27,7 +27,7 @@ from starlette.testclient import TestClient
 from rankwise import leaderboard
 from rankwise.apps.ask import session as session_module
 from rankwise.apps.ask.items import Item, ItemList
-from rankwise.apps.ask.questions import AskGoal
+from rankwise.apps.ask.ranking import AskGoal
 from rankwise.apps.ask.server import JoinedFrom, build_app, ranking_csv, reachable
 from rankwise.apps.ask.session import AskSession
 from rankwise.apps.ask.store import AnswerStore

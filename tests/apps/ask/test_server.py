@@ -8,7 +8,7 @@ pytest.importorskip("starlette", reason="the extra 'ask' is not installed")
 from starlette.testclient import TestClient
 
 from rankwise.apps.ask.items import Item, ItemList
-from rankwise.apps.ask.questions import AskGoal
+from rankwise.apps.ask.ranking import AskGoal
 from rankwise.apps.ask.server import build_app, ranking_csv
 from rankwise.apps.ask.session import AskSession
 from rankwise.apps.ask.store import AnswerStore

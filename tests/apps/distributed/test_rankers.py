@@ -358,7 +358,9 @@ def test_refusals():
         DaskRankRLSCV().fit(rows, y)
     with pytest.raises(InvalidInputError, match="`X_val` and `y_val` must be given"):
         DaskLinearRankRLS(alphas=[1, 2]).fit(rows, y)
-    with pytest.raises(InvalidInputError, match="`validation_fraction` must lie"):
+    with pytest.raises(
+        InvalidInputError, match="`validation_fraction` must be a finite number between 0 and 1"
+    ):
         DaskLinearRankRLS(alphas=[1, 2], validation_fraction=1.5).fit(rows, y, qid=qid)
     unknown = rows[rows[:, 0] > -99]
     with pytest.raises(InvalidInputError, match="`y` must be a Dask collection if"):

@@ -108,10 +108,9 @@ def test_moments_of_disjoint_graphs_add_up():
         Moments.of(PreferenceGraph.from_scores(p.y[rows], p.qid[rows]), p.X[rows])
         for rows in (first, ~first)
     ]
-    total = parts[0] + parts[1]
-    np.testing.assert_allclose(total.gram, whole.gram)
-    np.testing.assert_allclose(total.rhs, whole.rhs)
-    np.testing.assert_allclose(total.size, whole.size)
+    for name in ("gram", "rhs", "size"):
+        total = sum(getattr(part, name) for part in parts)
+        np.testing.assert_allclose(total, getattr(whole, name))
 
 
 def test_lost_digits_are_admitted():
@@ -165,6 +164,19 @@ def test_folds_of_several_queries_equal_refit_and_others_have_no_score():
     found = leave_query_out_components(p.X, graph, folds, 0.0).scores[:, :, 0]
     np.testing.assert_allclose(found, refitted(p, p.X, folds, 0.0), rtol=1e-8)
     assert np.isnan(found[:, folds.fold < 0]).all()
+
+
+def test_components_that_depend_on_others_change_nothing():
+    """One is constant in every query but one, another the sum of two."""
+    p = problem(seed=1, sizes=(7, 6, 5, 7, 9, 6, 1, 7), grades=3, n_features=4)
+    graph = PreferenceGraph.from_scores(p.y, p.qid, ties="keep")
+    folds = Folds.by_query(graph.queries)
+    alone = folds.fold == 2
+    Z = np.column_stack([p.X, np.where(alone, p.X[:, 0], 1.0), p.X[:, 0] + p.X[:, 1]])
+    scores = leave_query_out_components(Z, graph, folds, 0.0).scores[:, :, 0]
+    np.testing.assert_array_equal(scores[4, alone], scores[3, alone])
+    assert not np.allclose(scores[4, ~alone], scores[3, ~alone])
+    np.testing.assert_allclose(scores[5], scores[4], atol=1e-9)
 
 
 def test_a_query_that_outweighs_the_others_costs_no_digits():

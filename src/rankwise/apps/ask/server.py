@@ -237,7 +237,7 @@ class _Requests:
                     "answers": r.n_answers,
                     "agreement": r.agreement,
                     "unusual": r.is_unusual,
-                    "weight": r.weight,
+                    "care": r.care,
                 }
                 for r in self.session.raters()
             ],

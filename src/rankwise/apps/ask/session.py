@@ -1,18 +1,26 @@
-"""A running session: answers update beliefs at once; parameters are refitted in the background."""
+"""A running session: answers update the ranking at once, a thread learns parameters again."""
 
 import logging
 import secrets
 import threading
+import time
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import Any, final
+from dataclasses import replace
+from typing import final
 
 import numpy as np
-from scipy.special import ndtr
 
-from rankwise.apps.ask.beliefs import FEW_ANSWERS, Beliefs, rater_weights
-from rankwise.apps.ask.questions import AskGoal, Standing, choose_question
+from rankwise.apps.ask.ranking import (
+    AskGoal,
+    RaterSummary,
+    Standing,
+    add_answers,
+    choose_question,
+    fitted_process,
+    rater_summaries,
+)
 from rankwise.apps.ask.store import Answer, AnswerStore, Question, Rater, Record
+from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.core.arrays import IntArray
 from rankwise.core.checks import seeded
 from rankwise.core.errors import InvalidInputError
@@ -25,44 +33,19 @@ LOG = logging.getLogger("rankwise.apps.ask")
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before a refit that failed is tried again: doubled each time, up to the longest."""
 
-
-@final
-@dataclass(frozen=True)
-class RaterSummary:
-    """Hold how much a rater has answered, and how well the answers agree with the ranking.
-
-    Parameters
-    ----------
-    name : str
-    n_answers : int
-        Answers that count, ties and skips included.
-    agreement : float or None
-        Share of decided answers that agree with the ranking; None for few answers.
-    expected : float or None
-        The share that a typical rater would reach on the same questions.
-    is_unusual : bool
-        Whether the agreement is more than three standard errors below the expected one, or
-        ``weight`` is below one half.
-    weight : float
-        How much each answer counts in the ranking: the probability that it is given with care.
-    """
-
-    name: str
-    n_answers: int
-    agreement: float | None
-    expected: float | None
-    is_unusual: bool
-    weight: float = 1.0
+LONGEST_REST = 2.0
+"""Seconds between two refits, if the first took as long."""
 
 
 @final
 class AskSession:
     """Ask questions of several raters and keep the ranking up to date.
 
-    An answer is committed to the store, then the beliefs are updated in O(n_items^2) and the next
-    question is chosen. A background thread refits the process and its parameters, and then adds the
-    answers that arrived in the meantime. A refit that fails, because the file is locked or the disk
-    is full, is tried again until it succeeds; `trouble` says so until then.
+    An answer is committed to the store, then added to the process in O(n_items^2), which suggests
+    the next question. A background thread refits the process and its parameters, and then adds the
+    answers that arrived in the meantime; the first answers wait for it. A refit that fails, because
+    the file is locked or the disk is full, is tried again until it succeeds; `trouble` says so
+    until then.
     """
 
     def __init__(
@@ -77,10 +60,9 @@ class AskSession:
         self._tally = _Tally(len(self.items))
         self._records: list[Record] = []
         self._restart(store.records())
-        self._weights: dict[int, float] = rater_weights(self._features, self._records)
-        self._beliefs = Beliefs.learned(self._features, self._records, self._weights)
-        self._standing = Standing.of(self._beliefs, goal, self._rng)
-        self._agreement: dict[int, RaterSummary] = {}
+        self._process = fitted_process(self._features, self._records)
+        self._standing = Standing.of(self._process, goal, len(self.items))
+        self._summaries: dict[int, RaterSummary] = {}
         self._pending: dict[int, Question] = {}
         self._trouble: str | None = None
         self._guard = threading.RLock()
@@ -137,7 +119,7 @@ class AskSession:
             return asked
 
     def answer(self, rater: Rater, question: int, answer: Answer) -> bool:
-        """Commit an answer and update the beliefs; return False if it was given before."""
+        """Commit an answer and add it to the process; return False if it was given before."""
         with self._guard:
             record = self.store.record(rater.id, question, answer)
             if record is None:
@@ -145,14 +127,15 @@ class AskSession:
             self._records.append(record)
             self._tally.add(record)
             self._pending.pop(rater.id, None)
-            self._beliefs = self._beliefs.after(self._trusted([record]))
+            if self._process is not None:
+                add_answers(self._process, [record])
         self._changed.set()
         return True
 
     def undo(self, rater: Rater) -> Question | None:
         """Take back the last answer of a rater and ask the same question again.
 
-        The next refit removes it from the beliefs.
+        The next refit takes it out of the process.
         """
         with self._guard:
             record = self.store.undo(rater.id)
@@ -179,10 +162,11 @@ class AskSession:
         """Return how many answers each rater gave, and how well they agreed at the last refit."""
         names = self.store.raters()
         with self._guard:
-            known, given = self._agreement, dict(self._tally.by_rater)
-        unknown = RaterSummary("", 0, None, None, is_unusual=False)
+            known, given = self._summaries, dict(self._tally.by_rater)
         return [
-            replace(known.get(number, unknown), name=name, n_answers=given.get(number, 0))
+            replace(
+                known.get(number, RaterSummary("", 0)), name=name, n_answers=given.get(number, 0)
+            )
             for number, name in names.items()
         ]
 
@@ -206,7 +190,7 @@ class AskSession:
         barred |= {_key(q.left, q.right) for q in others}
         busy = {item for q in others for item in (q.left, q.right)}
         counts = self._tally.by_item
-        return choose_question(self._beliefs, self.goal, counts, barred, busy, self._rng)
+        return choose_question(self._process, self._standing, counts, barred, busy, self._rng)
 
     def _restart(self, records: list[Record]) -> None:
         """Recount all answers."""
@@ -216,14 +200,15 @@ class AskSession:
             self._tally.add(record)
 
     def _refit_in_background(self) -> None:
-        rng, pause = np.random.default_rng(1), FIRST_PAUSE
+        pause = FIRST_PAUSE
         while True:
             self._changed.wait()
             if self._stopping.is_set():
                 return
             # a failed refit is repeated after a pause that doubles
+            begun = time.monotonic()
             try:
-                self._refit(rng)
+                self._refit()
             except Exception as error:  # of any kind: this thread must live
                 is_first = self._trouble is None
                 LOG.warning("The ranking could not be updated: %s", error, exc_info=is_first)
@@ -233,38 +218,36 @@ class AskSession:
                 pause = min(2.0 * pause, LONGEST_PAUSE)
             else:
                 self._trouble, pause = None, FIRST_PAUSE
+                # half of the time at least is left to those who answer
+                self._stopping.wait(min(time.monotonic() - begun, LONGEST_REST))
 
-    def _refit(self, rng: np.random.Generator) -> None:
+    def _refit(self) -> None:
         with self._guard:
             records = list(self._records)
-        weights = rater_weights(self._features, records)
-        beliefs = Beliefs.learned(self._features, records, weights)
-        standing = Standing.of(beliefs, self.goal, rng)
-        self._adopt(beliefs, standing, records, weights)
-
-    def _trusted(self, records: list[Record]) -> list[Record]:
-        """Return the answers of raters who are not considered careless."""
-        return [r for r in records if self._weights.get(r.question.rater, 1.0) >= 0.5]
+        process = fitted_process(self._features, records)
+        standing = Standing.of(process, self.goal, len(self.items))
+        summaries = rater_summaries(process, records)
+        if process is not None:
+            process.suggest()  # what questions need is computed here, while nobody waits
+        self._adopt(process, standing, summaries, records)
 
     def _adopt(
         self,
-        beliefs: Beliefs,
+        process: PreferenceGP | None,
         standing: Standing,
+        summaries: dict[int, RaterSummary],
         records: list[Record],
-        weights: dict[int, float],
     ) -> None:
-        """Replace the beliefs by refitted ones, and add the answers that arrived meanwhile."""
+        """Replace the process by a refitted one, and add the answers that arrived meanwhile."""
         with self._guard:
             known = {r.question.id for r in records}
             current = {r.question.id for r in self._records}
             if not known <= current:  # an answer was taken back: fit again without it
                 return
-            # answers since the refit began are added to its beliefs
             new = [r for r in self._records if r.question.id not in known]
-            self._weights = weights
-            self._beliefs = beliefs.after(self._trusted(new))
-            self._standing = standing
-            self._agreement = _agreement(records, beliefs, weights)
+            self._process, self._standing, self._summaries = process, standing, summaries
+            if process is not None:
+                add_answers(process, new)
             if not new:
                 self._changed.clear()
         self.store.note_certainty(len(records), standing.certainty)
@@ -272,32 +255,6 @@ class AskSession:
 
 def _key(a: int, b: int) -> tuple[int, int]:
     return (a, b) if a < b else (b, a)
-
-
-def _agreement(
-    records: list[Record], beliefs: Beliefs, weights: dict[int, float]
-) -> dict[int, RaterSummary]:
-    """Compare the decided answers of each rater with the ranking."""
-    decided: dict[int, list[tuple[int, int]]] = {}
-    for record in records:
-        if record.answer in ("left", "right"):
-            decided.setdefault(record.question.rater, []).append(record.winner_first)
-    return {
-        rater: _summary(np.array(pairs), beliefs, weights.get(rater, 1.0))
-        for rater, pairs in decided.items()
-        if len(pairs) >= FEW_ANSWERS
-    }
-
-
-def _summary(pairs: IntArray, beliefs: Beliefs, weight: float) -> RaterSummary:
-    mean, variance = beliefs.differences(pairs)
-    # observed and expected agreement; three standard errors below are unusual
-    agreement = float((mean > 0).mean())
-    probabilities: Any = ndtr(np.abs(mean) / np.sqrt(beliefs.noise + variance))
-    expected = float(probabilities.mean())
-    error = float(np.sqrt((probabilities * (1.0 - probabilities)).sum())) / len(pairs)
-    unusual = agreement < expected - 3.0 * max(error, 1e-9) or weight < 0.5
-    return RaterSummary("", len(pairs), agreement, expected, is_unusual=unusual, weight=weight)
 
 
 @final

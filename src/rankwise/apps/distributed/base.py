@@ -83,7 +83,7 @@ class DaskRanker(BaseEstimator, ABC):
             return X.map_partitions(_score_frame, self.ranker_, meta=("score", "f8"))
         whole = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
         return whole.map_blocks(
-            _score_block, self.ranker_, drop_axis=1, dtype=np.float64, meta=np.zeros(0),
+            self.ranker_.predict, drop_axis=1, dtype=np.float64, meta=np.zeros(0),
             name=f"rankwise-predict-{dask_module().base.tokenize(whole, self.coef_)}",
         )  # fmt: skip
 
@@ -127,10 +127,6 @@ class DaskRanker(BaseEstimator, ABC):
         """
         check_is_fitted(self)
         self.ranker_.save(path)
-
-
-def _score_block(X: Any, ranker: PointRanker) -> FloatArray:
-    return ranker.predict(X)
 
 
 def _score_frame(X: Any, ranker: PointRanker) -> Any:

@@ -1,7 +1,9 @@
 """RankRLS from exact statistics that the workers of a cluster add up."""
 
 from abc import ABC
+from functools import reduce
 from itertools import accumulate
+from operator import add
 from typing import Any, Self, final
 
 import numpy as np
@@ -202,7 +204,7 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
         # statistics of whole queries, partition by partition, and their sum
         whole = partitions.of_whole_queries()
         parts = whole.engine.compute(whole.each("statistics", _whole_statistics, options))
-        total = _added(parts)
+        total = reduce(add, parts)
         if total.n_queries - total.n_ignored < 2:
             raise InvalidInputError(
                 "At least two queries must hold preferences, so that one can be left out: "
@@ -239,13 +241,6 @@ def _keep_path(ranker: RankRLSCV, path: Any, options: dict[str, Any]) -> float:
 def _whole_statistics(block: PartitionRows, options: dict[str, Any]) -> Statistics:
     none = np.zeros(0, dtype=block.qid.dtype)
     return LocalGraphs.of(block, none, None, options).statistics(block.X.shape[1])
-
-
-def _added(parts: list[Statistics]) -> Statistics:
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
 
 
 def _others(parts: list[Statistics]) -> list[Elsewhere]:

@@ -6,7 +6,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
+from operator import add
 from typing import Any, TypeVar, final
 from uuid import uuid4
 from weakref import WeakSet
@@ -198,7 +199,7 @@ class Engine:
         """Return the sum of the results, added up on the workers in a fixed order."""
         while len(promises) > 1:
             promises = [
-                self.call("sum", _sum, promises[k : k + BRANCHES], number=k)
+                self.call("sum", reduce, add, promises[k : k + BRANCHES], number=k)
                 for k in range(0, len(promises), BRANCHES)
             ]
         return promises[0]
@@ -230,13 +231,6 @@ def named(function: Callable[..., T], label: str, *arguments: Any) -> T:
         raise DataFileError(f"{label}: {error}") from None
     except InvalidInputError as error:
         raise InvalidInputError(f"{label}: {error}") from None
-
-
-def _sum(values: list[Any]) -> Any:
-    total = values[0]
-    for value in values[1:]:
-        total = total + value
-    return total
 
 
 def _explain_lost_worker(error: Exception) -> None:

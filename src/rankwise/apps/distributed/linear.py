@@ -203,16 +203,15 @@ def _product(block: PartitionRows, w: FloatArray) -> FloatArray:
 def _validator(partitions: Partitions, ids: NDArray[Any] | None, measure: Measure) -> Validator:
     """Rate scores of some queries, or of all rows; rows stay on the workers."""
     engine = partitions.engine
-    blocks = engine.persist(partitions.each("validation", _of_queries, ids))
+    blocks = partitions.blocks
+    if ids is not None:
+        blocks = partitions.each("validation", PartitionRows.of_queries, ids)
+    blocks = engine.persist(blocks)
     labels = engine.compute(engine.call_each("labels", _labels, partitions.labels, blocks))
     y = np.concatenate([one[0] for one in labels])
     queries = Queries.of(concatenate_ids([one[1] for one in labels]), len(y))
     rate = rate_by_measure(y, queries, measure)
     return Validator(ClusterRows(partitions, blocks, len(y)), rate, measure.greater_is_better)
-
-
-def _of_queries(block: PartitionRows, ids: NDArray[Any] | None) -> PartitionRows:
-    return block if ids is None else block.of_queries(ids)
 
 
 def _labels(block: PartitionRows) -> tuple[FloatArray, NDArray[Any]]:

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Self, final
+from operator import itemgetter
+from typing import Any, NamedTuple, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,11 +157,6 @@ class SharedProblem:
             partitions, split, shares, found.graph, options, n_split, found.n_ignored_queries
         )
 
-    def _each(self, name: str, function: Callable[..., Any], *arguments: Any) -> list[Any]:
-        return self.partitions.each(
-            name, function, self.split, self.shares, self.options, *arguments
-        )
-
     def statistics(self) -> Statistics:
         """Return ``X' L X`` and ``X' r`` of everything: one pass, one sum."""
         engine, partitions = self.partitions.engine, self.partitions
@@ -174,9 +170,9 @@ class SharedProblem:
             [self.options] * len(rows), partitions.n_features,
         )  # fmt: skip
         # sums stay on the workers; only the total and the means of bundles are gathered
-        grams = [engine.call("gram", _first, one, number=k) for k, one in enumerate(both)]
+        grams = [engine.call("gram", itemgetter(0), one, number=k) for k, one in enumerate(both)]
         bundles = [
-            engine.call("bundles", _second, one, number=k)
+            engine.call("bundles", itemgetter(1), one, number=k)
             for k, (one, share) in enumerate(zip(both, self.shares, strict=True))
             if share is not None
         ]
@@ -195,33 +191,33 @@ class SharedProblem:
         """Return the operator of conjugate gradients, its rows on the workers."""
         engine = self.partitions.engine
         # graphs and operators of each partition, on the workers
-        local = engine.persist(self._each("graphs", LocalGraphs.of))
+        known = self.split, self.shares, self.options
+        local = engine.persist(self.partitions.each("graphs", LocalGraphs.of, *known))
         parts = engine.persist(
             engine.call_each(
                 "operators", LocalGraphs.operators, self.partitions.labels, local, dtype
             )
         )
         gathered = engine.compute(
-            engine.call_each("facts", _counts_and_bundles, self.partitions.labels, local, parts)
+            engine.call_each("facts", _local_facts, self.partitions.labels, local, parts)
         )
         # the operator between bundles, on the client
         between = None
         if self.graph is not None:
-            rows = _stacked([fact[3] for fact in gathered])
+            rows = stack_rows([one.bundles for one in gathered if one.bundles is not None])
             between = normal_operator(as_rows(rows), self.graph)
         # number of queries, and of independent preferences, over all partitions
-        n_queries, n_ignored, rank = (sum(fact[k] for fact in gathered) for k in range(3))
-        if n_queries + self.n_split == n_ignored + self.n_ignored:
+        n_queries = self.n_split + sum(one.n_queries for one in gathered)
+        n_ignored = self.n_ignored + sum(one.n_ignored for one in gathered)
+        rank = sum(one.rank for one in gathered)
+        if n_queries == n_ignored:
             raise NothingToLearnError(
                 "The data must hold at least one preference: all scores inside every query are "
-                f"equal, or every query has one item only ({n_queries + self.n_split} queries)."
+                f"equal, or every query has one item only ({n_queries} queries)."
             )
         if self.graph is not None:
             rank += self.graph.laplacian.rank()
-        return ClusterOperator(
-            self.partitions, parts, between, n_queries + self.n_split,
-            n_ignored + self.n_ignored, rank,
-        )  # fmt: skip
+        return ClusterOperator(self.partitions, parts, between, n_queries, n_ignored, rank)
 
 
 def refuse_ordered_weights(query_weight: Any) -> None:
@@ -279,23 +275,18 @@ def _whole_queries(
             yield ScoredRows(rows.X, rows.y, rows.qid)
 
 
-def _first(pair: tuple[Any, Any]) -> Any:
-    return pair[0]
+class _LocalFacts(NamedTuple):
+    """What the client needs to know of the graphs of a partition."""
+
+    n_queries: int
+    n_ignored: int
+    rank: int
+    bundles: Matrix | None
 
 
-def _second(pair: tuple[Any, Any]) -> Any:
-    return pair[1]
-
-
-def _counts_and_bundles(
-    local: LocalGraphs, parts: list[GraphOperator]
-) -> tuple[int, int, int, Matrix | None]:
+def _local_facts(local: LocalGraphs, parts: list[GraphOperator]) -> _LocalFacts:
     rank = sum(part.graph.laplacian.rank() for part in parts)
-    return local.n_queries, local.n_ignored, rank, local.bundles
-
-
-def _stacked(bundles: list[Matrix | None]) -> Matrix:
-    return stack_rows([rows for rows in bundles if rows is not None])
+    return _LocalFacts(local.n_queries, local.n_ignored, rank, local.bundles)
 
 
 @final
@@ -331,7 +322,7 @@ class ClusterOperator(NormalOperator):
 
     def apply(self, w: FloatArray) -> FloatArray:
         """Return ``X' L X w``."""
-        vector = self.partitions.engine.call("vector", _same, w)
+        vector = self.partitions.engine.call("vector", np.array, w)
         total = self._sum("product", _apply, vector)
         return total if self.between is None else total + self.between.apply(w)
 
@@ -352,10 +343,6 @@ class ClusterOperator(NormalOperator):
         )
         (total,) = engine.compute([engine.add(sums)])
         return np.array(total)
-
-
-def _same(w: FloatArray) -> FloatArray:
-    return w
 
 
 def _apply(parts: list[GraphOperator], n_features: int, w: FloatArray) -> FloatArray:

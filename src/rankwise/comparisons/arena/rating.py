@@ -291,7 +291,10 @@ def leaderboard(
             notes = (_half_life_note(half_life),)
         table = table if half_life is None else table.decayed(half_life)
         board = rating.of_comparisons(table)
-        return replace(board, reading_=notes, auditor=partial(_audited, rating, table))
+        if board.n_groups > 1:
+            notes += (f"{board.n_groups} groups of items never met: ranked inside groups",)
+        reading = (*table.reading, *notes)
+        return replace(board, reading_=reading, auditor=partial(_audited, rating, table))
 
 
 def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Audit:

@@ -1319,8 +1319,9 @@ class PreferenceGP(Ranker):
         elif goal == "top":  # the border of the best k is one among all items
             items, ends = np.arange(len(self._means_of(X))), self._candidates(candidates, X)
         else:
-            items, ends = np.unique(self._candidates(candidates, X), return_inverse=True)
-            ends = ends.reshape(-1, 2)
+            ends = self._candidates(candidates, X)
+            is_candidate = np.bincount(ends.ravel()) > 0
+            items, ends = np.flatnonzero(is_candidate), (np.cumsum(is_candidate) - 1)[ends]
         mean, covariance = self._joint(X, items)
         noise = self.likelihood_.probit_noise
         even = None

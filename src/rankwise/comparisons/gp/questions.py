@@ -238,7 +238,8 @@ def least_asked(
     total = asked[candidates].sum(axis=1)
     for pair in chosen:
         total[(candidates == pair).all(axis=1)] = np.inf
-    return candidates[np.lexsort((place[candidates].sum(axis=1), total))[0]]
+    fewest = candidates[total == total.min()]
+    return fewest[np.argmin(place[fewest].sum(axis=1))]
 
 
 def _best_candidate(

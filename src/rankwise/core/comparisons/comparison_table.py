@@ -117,6 +117,8 @@ class ComparisonTable:
         Columns of the source that were not read.
     row : (n_rows,)
         The row of the source that each comparison comes from.
+    reading : tuple of str
+        How the source was read, a line for each part.
 
     Examples
     --------
@@ -142,6 +144,7 @@ class ComparisonTable:
     category: Labels | None = None
     unread: tuple[str, ...] = ()
     row: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.intp))
+    reading: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -277,6 +280,20 @@ class ComparisonTable:
             covariates=freeze(self.covariates[rows]),
             row=freeze(self.row[rows]),
         )
+
+    def split(self, share: FloatArray) -> Self:
+        """Return every row as won by the first and as won by the second, with shares of its weight.
+
+        Parameters
+        ----------
+        share : (n_rows,)
+            The probability that the first item won.
+        """
+        twice = self.take(np.concatenate([np.arange(self.n_rows)] * 2))
+        won = np.repeat([FIRST_WON, SECOND_WON], self.n_rows)
+        weight = twice.weight * np.concatenate([share, 1.0 - share])
+        both = replace(twice, outcome=freeze(won), weight=freeze(weight))
+        return both.take(np.flatnonzero(weight > 0.0))
 
     def among(self, names: Any) -> Self:
         """Return the same comparisons with positions in ``names``, which must hold all items.

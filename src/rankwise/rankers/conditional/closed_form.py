@@ -6,10 +6,9 @@ from dataclasses import dataclass, replace
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
-from scipy.linalg import eigh
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.devices import Device, DeviceArray
+from rankwise.core.namespaces import Array, copy_of, eigh_in_place, like, namespace_of, to_host
 from rankwise.selection.ties import equal_ties
 from rankwise.solve.normal_equations import refuse_indefinite
 
@@ -25,34 +24,23 @@ EPS = float(np.finfo(float).eps)
 @final
 @dataclass(frozen=True, eq=False)
 class KernelSpectrum:
-    """The eigenvalues of a kernel matrix, on the host, and its eigenvectors, on their device."""
+    """The eigenvalues of a kernel matrix, on the host, and its eigenvectors, in their namespace."""
 
     values: FloatArray
-    vectors: DeviceArray
-    device: Device | None = None
+    vectors: Array
 
     @classmethod
-    def of(cls, K: FloatArray, device: Device | None = None) -> Self:
-        """Decompose a matrix, optionally on a device; refuse one that is not semidefinite."""
-        values, vectors = eigh(K) if device is None else device.eigh(device.array(K))
-        known = to_host(values, device)
-        refuse_indefinite(known[0], known[-1])
-        return cls(np.maximum(known, 0.0), vectors, device)
-
-    def to_device(self, values: FloatArray) -> DeviceArray:
-        """Move an array to the device of the eigenvectors."""
-        return values if self.device is None else self.device.array(values)
+    def of(cls, K: Array) -> Self:
+        """Decompose a matrix in its namespace; refuse one that is not semidefinite."""
+        found, vectors = eigh_in_place(copy_of(K))
+        values = to_host(found)
+        refuse_indefinite(values[0], values[-1])
+        return cls(np.maximum(values, 0.0), vectors)
 
 
-def to_host(values: DeviceArray, device: Device | None) -> FloatArray:
-    """Return an array in host memory, moved from a device if necessary."""
-    on_host: FloatArray = values if device is None else device.host(values)
-    return on_host
-
-
-def centred(targets: FloatArray) -> FloatArray:
+def centred(targets: Array) -> Array:
     """Return rows without their means."""
-    return targets - targets.mean(axis=1, keepdims=True)
+    return targets - namespace_of(targets).mean(targets, axis=1, keepdims=True)
 
 
 class PairSpectrum(ABC):
@@ -67,7 +55,7 @@ class PairSpectrum(ABC):
 
     @abstractmethod
     def scores(self, alpha: float, left: FloatArray, right: FloatArray) -> FloatArray:
-        """Return ``left @ A @ right`` without moving A from the device."""
+        """Return ``left @ A @ right`` on the host, where A need not go."""
 
     @abstractmethod
     def rounding(self, alpha: float) -> float:
@@ -94,42 +82,40 @@ class ProductSpectrum(PairSpectrum):
 
     rows: KernelSpectrum
     columns: KernelSpectrum
-    targets: DeviceArray
+    targets: Array
     size: float
 
     @classmethod
     def of(cls, rows: KernelSpectrum, G: FloatArray, Y: FloatArray) -> Self:
         """Build from the spectrum of K, the kernel of the items, and centred targets."""
-        columns = KernelSpectrum.of(centred(centred(G).T), rows.device)
-        targets = rows.vectors.T @ rows.to_device(Y) @ columns.vectors
+        columns = KernelSpectrum.of(like(centred(centred(G).T), rows.vectors))
+        targets = rows.vectors.T @ like(Y, rows.vectors) @ columns.vectors
         return cls(rows, columns, targets, float(np.linalg.norm(G)))
 
-    def _inverse(self, alpha: float) -> DeviceArray:
-        k, g = self.rows.to_device(self.rows.values), self.rows.to_device(self.columns.values)
+    def _inverse(self, alpha: float) -> Array:
+        k, g = (like(one.values, one.vectors) for one in (self.rows, self.columns))
         return 1.0 / (k[:, None] * g + alpha)
 
-    def _weights(self, alpha: float) -> DeviceArray:
+    def _weights(self, alpha: float) -> Array:
         inner = self.targets * self._inverse(alpha)
         return self._without_means(self.rows.vectors @ inner)
 
-    def _without_means(self, rotated: DeviceArray) -> DeviceArray:
+    def _without_means(self, rotated: Array) -> Array:
         """Return ``rotated @ V'`` with rows that sum to 0, as A = A C does.
 
         The vector 1 is one of many eigenvectors of the eigenvalue 0 of C G C, and rounding mixes
         it with the others: a remainder of it, however small, would be multiplied by the mean of G.
         """
-        A = rotated @ self.columns.vectors.T
-        return A - A.mean(1)[:, None]
+        return centred(rotated @ self.columns.vectors.T)
 
     def weights(self, alpha: float) -> FloatArray:
         """Return the dual weights."""
-        return to_host(self._weights(alpha), self.rows.device)
+        return to_host(self._weights(alpha))
 
     def scores(self, alpha: float, left: FloatArray, right: FloatArray) -> FloatArray:
         """Return ``left @ A @ right``."""
-        to_device = self.rows.to_device
-        scores = to_device(left) @ self._weights(alpha) @ to_device(right)
-        return to_host(scores, self.rows.device)
+        A = self._weights(alpha)
+        return to_host(like(left, A) @ A @ like(right, A))
 
     def scores_without_row(self, alpha: float, right: FloatArray) -> FloatArray:
         r"""Return, for each condition, the scores of items learned without that condition.
@@ -140,12 +126,11 @@ class ProductSpectrum(PairSpectrum):
         """
         # eq. pair-row-out, in eigenvectors of both kernels
         U, inverse = self.rows.vectors, self._inverse(alpha)
-        k = self.rows.to_device(self.rows.values)[:, None]
+        k = like(self.rows.values, U)[:, None]
         squares, inner = U * U, self.targets * inverse
         share = (U @ inner) / (squares @ inverse)  # the dual weights of the condition itself
         P = U @ (k * inner) - (squares @ (k * inverse)) * share
-        scores = self._without_means(P) @ self.rows.to_device(right)
-        return to_host(scores, self.rows.device)
+        return to_host(self._without_means(P) @ like(right, U))
 
     def rounding(self, alpha: float) -> float:
         """Return the share of a score that rounding may cost."""
@@ -179,11 +164,11 @@ class SwapSpectrum(PairSpectrum):
     sign: int
 
     @classmethod
-    def of(cls, K: FloatArray, Y: FloatArray, sign: int, device: Device | None = None) -> Self:
+    def of(cls, K: Array, Y: FloatArray, sign: int) -> Self:
         """Build from the kernel of the objects and centred targets."""
-        found = KernelSpectrum.of(K, device)
-        targets = to_host(found.vectors.T @ found.to_device(Y) @ found.vectors, device)
-        objects = KernelSpectrum(found.values, to_host(found.vectors, device))
+        found = KernelSpectrum.of(K)
+        targets = to_host(found.vectors.T @ like(Y, found.vectors) @ found.vectors)
+        objects = KernelSpectrum(found.values, to_host(found.vectors))
         ones = objects.vectors.sum(axis=0) / np.sqrt(len(K))
         return cls(objects, (targets + sign * targets.T) / 2, ones, sign)
 
@@ -230,8 +215,9 @@ class FullRelation:
         Maps scores to centred targets of the differences.
     factor : function
         Returns the factor of the loss of a row, from its number of items.
-    device : Device, optional
-        Where kernels are decomposed and, for any relation, where all products are computed.
+    where : array
+        Kernels are decomposed in its namespace, on its device; for any relation, all products are
+        computed there too.
     """
 
     K: FloatArray
@@ -240,16 +226,16 @@ class FullRelation:
     sign: int
     targets: Callable[[FloatArray], FloatArray]
     factor: Callable[[int], float]
-    device: Device | None = None
+    where: Array
 
     def spectrum(self) -> PairSpectrum:
         """Return the spectrum, which gives the solution for every alpha."""
         if self.sign:
-            return SwapSpectrum.of(self.K, self.targets(self.Y), self.sign, self.device)
+            return SwapSpectrum.of(like(self.K, self.where), self.targets(self.Y), self.sign)
         return ProductSpectrum.of(self._rows(), self.G, self.targets(self.Y))
 
     def _rows(self) -> KernelSpectrum:
-        return KernelSpectrum.of(self.K, self.device)
+        return KernelSpectrum.of(like(self.K, self.where))
 
     def hold_out(self, new: New, fold: IntArray, alphas: FloatArray) -> "PairsOut":
         """Return the scores of every cell by a model that has not seen what will be new.
@@ -303,8 +289,8 @@ class FullRelation:
         for number in np.unique(fold):
             out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
             inner = np.ix_(kept, kept)
-            K = self.K[inner]
-            spectrum = SwapSpectrum.of(K, self.targets(self.Y[inner]), self.sign, self.device)
+            K = like(self.K[inner], self.where)
+            spectrum = SwapSpectrum.of(K, self.targets(self.Y[inner]), self.sign)
             spectra.append(spectrum)
             # the cells whose new side is the one to judge
             left, right = kept if new == "items" else out, kept if new == "conditions" else out

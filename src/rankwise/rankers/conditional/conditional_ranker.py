@@ -21,8 +21,9 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import Device, DeviceArray, as_device
+from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
+from rankwise.core.namespaces import Array, like, to_host
 from rankwise.core.params import Count, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import Expansion
@@ -35,7 +36,6 @@ from rankwise.rankers.conditional.closed_form import (
     KernelSpectrum,
     Relation,
     centred,
-    to_host,
 )
 from rankwise.rankers.storage import save
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
@@ -116,14 +116,17 @@ class KnownCells:
 @final
 @dataclass(frozen=True, eq=False)
 class RelationProblem:
-    """The learning problem: known cells, preferences between them, and both kernels."""
+    """The learning problem: known cells, preferences between them, and both kernels.
+
+    Large products are computed in the namespace and on the device of ``where``.
+    """
 
     cells: KnownCells
     data: TrainingData
     K: FloatArray
     G: FloatArray
     sign: int
-    device: Device | None = None
+    where: Array
 
     def of_cells(self, chosen: BoolArray) -> "RelationProblem":
         """Return the problem restricted to some of the cells, with the same objects."""
@@ -159,7 +162,7 @@ class RelationProblem:
                 "Check `y`; its rows are conditions, its columns items."
             )
         factor = PAIR_FACTOR[query_weight]
-        return FullRelation(self.K, self.G, Y, self.sign, TARGETS[cost], factor, self.device)
+        return FullRelation(self.K, self.G, Y, self.sign, TARGETS[cost], factor, self.where)
 
     def shifted_weights(
         self, alphas: FloatArray, rule: StoppingRule, **options: Any
@@ -183,16 +186,12 @@ class RelationProblem:
     def image(self, A: FloatArray) -> FloatArray:
         """Return the scores of all pairs for dual weights A."""
         K, G = self._kernels
-        if self.device is None:
-            return K @ self.mirrored(A) @ G
-        return self.device.host(K @ self.device.array(self.mirrored(A)) @ G)
+        return to_host(K @ like(self.mirrored(A), K) @ G)
 
     @cached_property
-    def _kernels(self) -> tuple[DeviceArray, DeviceArray]:
+    def _kernels(self) -> tuple[Array, Array]:
         """Both kernels, on the device of the products."""
-        if self.device is None:
-            return self.K, self.G
-        return self.device.array(self.K), self.device.array(self.G)
+        return like(self.K, self.where), like(self.G, self.where)
 
     def mirrored(self, A: FloatArray) -> FloatArray:
         """Return the part of dual weights that the relation allows."""
@@ -201,9 +200,8 @@ class RelationProblem:
     def features(self, n_features: int) -> FloatArray:
         """Return the largest eigenfunctions of the kernel of pairs at the known cells."""
         # eigenvalues of the product kernel are products of eigenvalues: keep the largest
-        first = KernelSpectrum.of(self.K, self.device)
-        second = KernelSpectrum.of(self.G, self.device)
-        U, V = (to_host(one.vectors, self.device) for one in (first, second))
+        first, second = map(KernelSpectrum.of, self._kernels)
+        U, V = to_host(first.vectors), to_host(second.vectors)
         products = np.outer(first.values, second.values).ravel()
         n_kept = min(n_features, len(products))
         largest = np.argpartition(-products, n_kept - 1)[:n_kept]
@@ -293,8 +291,9 @@ class ConditionalRanker(BaseEstimator, ABC):
             else _from_comparisons(comparisons, shape, pair_margin, pair_weight)
         )
         K, G = _own_kernel(self.condition_predictor_), _own_kernel(self.item_predictor_)
-        sign, device = SIGNS.get(given.relation, 0), as_device(given.device)
-        return RelationProblem(cells, data, K, G, sign, device)
+        device, where = as_device(given.device), np.zeros(0)
+        where = where if device is None else device.array(where)
+        return RelationProblem(cells, data, K, G, SIGNS.get(given.relation, 0), where)
 
     def _keep_full(self, full: FullRelation, alpha: float) -> Self:
         """Store the solution of a full matrix; refuse one dominated by rounding errors."""

@@ -518,7 +518,8 @@ class RankingLoss:
         if worth is None:
             ideal = np.add.reduceat(plan.discounts[at] * plan.gains, plan.starts[:-1])
         else:
-            ideal = np.array([worth(q, p) for q, p in enumerate(_by_query(positions, plan.starts))])
+            parts = enumerate(np.split(positions, plan.starts[1:-1]))
+            ideal = np.array([worth(q, part) for q, part in parts])
         return cls(plan, freeze(plan.decay[at]), freeze(ideal), freeze(omega), oracle, worth)
 
     @property

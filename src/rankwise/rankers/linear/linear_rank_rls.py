@@ -316,7 +316,8 @@ class LinearRankRLS(PointRanker):
             found[problem.output].append(result)
             if problem.output == 0:
                 n_held_out, n_ignored = problem.n_held_out, problem.graph.n_ignored_queries
-        self._keep_results(self._decide(rows, outputs, found, settings), data.is_multi_output)
+        decided = self._decide(rows, outputs, found, settings)
+        self._keep_results(decided, is_multi_output=data.is_multi_output)
         self._remember(data)
         n_queries = data.queries.n_queries
         return self._keep_queries(
@@ -393,7 +394,7 @@ class LinearRankRLS(PointRanker):
         if prefers_statistics(solver, stream, settings):
             try:
                 found = gather_statistics(stream, settings.graph_options, memory)
-                self._keep_result(solve_statistics(found, settings, validator))
+                self._keep_results([solve_statistics(found, settings, validator)])
                 return self._keep_queries(found.n_queries, found.n_ignored, has_qid=has_qid)
             except OnePassError:
                 if solver == "statistics":
@@ -401,7 +402,7 @@ class LinearRankRLS(PointRanker):
         with stored_operator(stream, settings, memory, cache_dir) as operator:
             graph = operator.graph
             (start,) = self._starts(stream.n_features, None)
-            self._keep_result(run(operator, settings, validator, start))
+            self._keep_results([run(operator, settings, validator, start)])
             return self._keep_queries(
                 graph.queries.n_queries, graph.n_ignored_queries, has_qid=has_qid
             )
@@ -551,35 +552,26 @@ class LinearRankRLS(PointRanker):
             )
         return list(np.array(previous, ndmin=2))
 
-    def _keep_results(self, results: list[CGResult], is_multi_output: bool) -> None:
-        """Store the result of each output; arrays end with an axis of outputs."""
-        if not is_multi_output:
-            self._keep_result(results[0])
-            return
+    def _keep_results(self, results: list[CGResult], *, is_multi_output: bool = False) -> None:
+        """Store the result of each output; arrays of several end with an axis of outputs."""
         best = [result.best for result in results]
-        self._keep_weights(Identity(), np.column_stack([one.coef for one in best]))
-        self.alpha_ = np.array([one.alpha for one in best])
-        self.n_iter_ = np.array([result.n_iter for result in results])
-        self.best_iter_ = np.array([one.iteration for one in best])
-        self.held_out_value_ = np.array([one.value for one in best])
-        self.history_ = {
-            "iteration": np.arange(1, self.n_iter_.max() + 1),
-            "alpha": _side_by_side([result.alphas for result in results]),
-            "residual": _side_by_side([result.residuals for result in results]),
-            "value": _side_by_side([result.values for result in results]),
-        }
 
-    def _keep_result(self, result: CGResult) -> None:
-        self._keep_weights(Identity(), np.array(result.best.coef))
-        self.alpha_ = result.best.alpha
-        self.n_iter_ = result.n_iter
-        self.best_iter_ = result.best.iteration
-        self.held_out_value_ = result.best.value
+        def kept(values: list[Any]) -> Any:
+            return np.array(values) if is_multi_output else values[0]
+
+        def stacked(arrays: list[FloatArray]) -> FloatArray:
+            return _side_by_side(arrays) if is_multi_output else np.array(arrays[0])
+
+        self._keep_weights(Identity(), stacked([one.coef for one in best]))
+        self.alpha_ = kept([one.alpha for one in best])
+        self.n_iter_ = kept([result.n_iter for result in results])
+        self.best_iter_ = kept([one.iteration for one in best])
+        self.held_out_value_ = kept([one.value for one in best])
         self.history_ = {
-            "iteration": np.arange(1, result.n_iter + 1),
-            "alpha": result.alphas,
-            "residual": np.array(result.residuals),
-            "value": np.array(result.values),
+            "iteration": np.arange(1, np.max(self.n_iter_) + 1),
+            "alpha": stacked([result.alphas for result in results]),
+            "residual": stacked([result.residuals for result in results]),
+            "value": stacked([result.values for result in results]),
         }
 
 
@@ -626,5 +618,5 @@ def keep_run(
         Whether the caller named queries.
     """
     ranker._keep_features(len(result.best.coef), names)
-    ranker._keep_result(result)
+    ranker._keep_results([result])
     return ranker._keep_queries(n_queries, n_ignored_queries, has_qid=has_qid)

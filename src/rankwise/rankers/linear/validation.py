@@ -70,10 +70,17 @@ def hold_out(
         validator = validate_by_pairs(X, pairs[drawn], pair_weight[drawn])
         return ValidationSplit(data.without_pairs(np.flatnonzero(drawn)), validator, n_queries)
     rows, n_queries = _draw_items(data, fraction, measure, rng)
+    return _without_rows(X, data, rows, measure, n_queries)
+
+
+def _without_rows(
+    X: Matrix, data: TrainingData, rows: IntArray, measure: Measure, n_held_out: int = 0
+) -> ValidationSplit:
+    """Hold out rows, and rate their scores by a measure."""
     weight = None if data.sample_weight is None else data.sample_weight[rows]
-    queries = data.queries.take(rows)
-    validator = validate_by_measure(X[rows], data.scores[rows], queries, measure, weight)
-    return ValidationSplit(data.without(rows), validator, n_queries)
+    rate = rate_by_measure(data.scores[rows], data.queries.take(rows), measure, weight)
+    validator = Validator(as_rows(X[rows]), rate, measure.greater_is_better)
+    return ValidationSplit(data.without(rows), validator, n_held_out)
 
 
 def several_hold_outs(
@@ -99,10 +106,7 @@ def several_hold_outs(
                 for start, count, size in zip(starts, counts, _sizes(counts, fraction), strict=True)
             ]
         )
-        weight = None if data.sample_weight is None else data.sample_weight[rows]
-        queries = data.queries.take(rows)
-        validator = validate_by_measure(X[rows], scores[rows], queries, measure, weight)
-        yield ValidationSplit(data.without(rows), validator)
+        yield _without_rows(X, data, rows, measure)
 
 
 def _sizes(counts: IntArray, fraction: float) -> IntArray:
@@ -159,22 +163,10 @@ def validate_by_data(data: ValidationData, measure: Measure, n_outputs: int) -> 
     ]
 
 
-def validate_by_measure(
-    X: Matrix,
-    y: FloatArray,
-    queries: Queries,
-    measure: Measure,
-    sample_weight: FloatArray | None = None,
-) -> Validator:
-    """Rate scores of the given rows by a measure; what depends on y alone is computed once."""
-    rate = rate_by_measure(y, queries, measure, sample_weight)
-    return Validator(as_rows(X), rate, measure.greater_is_better)
-
-
 def rate_by_measure(
     y: FloatArray, queries: Queries, measure: Measure, sample_weight: FloatArray | None = None
 ) -> Callable[[FloatArray], FloatArray]:
-    """Return a function that rates each row of scores (n_vectors, n_items)."""
+    """Return what rates each row of scores (n_vectors, n_items); y is prepared once."""
     judgements = Judgements.of(y, queries, sample_weight if measure.takes_weights else None)
     plan = _defined(measure, judgements)
 

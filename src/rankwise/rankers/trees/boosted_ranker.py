@@ -276,10 +276,10 @@ class BoostedRanker(Ranker):
             grown = grow(everything, problem.data, n_trees, held_out)
             path = _path([grown], measure)
             n_trees = int(path.grid[path.best()])
-            return _Chosen(grown, n_trees, path, None)
+            return _Chosen(grown, n_trees, path)
         if not self.early_stopping:
             grown = grow(everything, problem.data, n_trees, None)
-            return _Chosen(grown, n_trees, None, None)
+            return _Chosen(grown, n_trees)
         # folds choose it: held-out value after each tree, averaged over folds
         parts = problem.parts(self.cv, measure, generator(self.random_state))
         folds = []
@@ -469,8 +469,8 @@ class _Chosen:
 
     grown: _Grown
     n_trees: int
-    path: SelectionPath | None
-    scores: FloatArray | None
+    path: SelectionPath | None = None
+    scores: FloatArray | None = None
 
 
 @final

@@ -108,8 +108,8 @@ function showRaters(raters) {
   const rows = raters.map((rater) => {
     const row = document.createElement("tr");
     const agrees = rater.agreement === null ? "–" : `${Math.round(100 * rater.agreement)} %`;
-    const counts = `unusual, counts ${Math.round(100 * rater.weight)} %`;
-    const last = cell(rater.unusual ? `${agrees} (${counts})` : agrees);
+    const care = rater.care === null ? "" : `, with care: ${Math.round(100 * rater.care)} %`;
+    const last = cell(rater.unusual ? `${agrees} (unusual${care})` : agrees);
     if (rater.unusual) last.className = "unusual";
     row.append(cell(rater.name), cell(String(rater.answers)), last);
     return row;

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rankwise.apps.ask.items import ItemList, read_item_list
-from rankwise.apps.ask.questions import AskGoal
+from rankwise.apps.ask.ranking import AskGoal
 from rankwise.apps.ask.session import AskSession
 from rankwise.apps.ask.store import AnswerStore
 from rankwise.apps.cli.commands import Ask

@@ -1,0 +1,235 @@
+"""The columns of a table of comparisons as they come: of files, frames, dictionaries, tuples."""
+
+import os
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias, final
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.checks import is_blank, is_missing, missing_cells
+from rankwise.core.comparisons.column import Column
+from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.io.answer_file import AnswerFile, is_answer_file
+from rankwise.io.tables.reading import open_table
+from rankwise.io.tables.table import DataTable
+
+YES = frozenset(["1", "1.0", "yes", "y", "true", "tie", "tied", "draw"])
+NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
+"""What a column of ties may hold."""
+
+AnyColumn: TypeAlias = NDArray[Any] | nw.Series[Any]
+"""A column as it comes: an array without words in NumPy's own form, or a column of a frame."""
+
+
+def columns_of(source: Any) -> Mapping[str, AnyColumn]:
+    """Return the columns of a source by name; those of a frame are read when they are asked for."""
+    if isinstance(source, str | os.PathLike):
+        if is_answer_file(source):
+            return AnswerFile.read(source).columns()
+        return FileColumns(open_table(source))
+    if isinstance(source, Mapping):
+        return {str(name): _vector(values) for name, values in source.items()}
+    frame = nw.from_native(source, eager_only=True, pass_through=True)
+    if isinstance(frame, nw.DataFrame):
+        return {str(column.name): column for column in frame.iter_columns()}
+    return _columns_of_rows(source)
+
+
+@final
+class FileColumns(Mapping[str, NDArray[Any]]):
+    """The columns of a file, each read when it is asked for, or several at once."""
+
+    def __init__(self, table: DataTable) -> None:
+        self.table = table
+        self._loaded: dict[str, NDArray[Any]] = {}
+
+    def load(self, names: Collection[str]) -> None:
+        """Read several columns in one pass."""
+        missing = [name for name in self.table.names if name in names and name not in self._loaded]
+        for name, words in zip(missing, self.table.cells(missing), strict=True):
+            self._loaded[name] = np.array(words, dtype=object)
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        self.load([name])
+        return self._loaded[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.table.names)
+
+    def __len__(self) -> int:
+        return len(self.table.names)
+
+
+def cells_of(column: AnyColumn) -> NDArray[Any]:
+    """Return the cells of a column; those of mixed types as they are, without a look at them.
+
+    Missing texts of Arrow are None. Whole numbers beside blanks stay whole: as floats, large ids
+    would be rounded.
+    """
+    if not isinstance(column, nw.Series):
+        return column
+    text = _arrow_text(column)
+    if text is not None:
+        return text.values[text.code]
+    as_they_are = column.dtype == nw.Object or (
+        column.dtype.is_integer() and column.is_null().any()
+    )
+    return _vector(column.to_list() if as_they_are else column.to_numpy())
+
+
+def _arrow_text(column: nw.Series[Any]) -> Column | None:
+    """Return the different texts of a column that is held as in Arrow; None for other columns."""
+    is_category = column.dtype in (nw.Categorical, nw.Enum)
+    is_python = getattr(column.to_native(), "dtype", None) == np.dtype(object)
+    if is_python or not (is_category or column.dtype == nw.String):
+        return None
+    try:
+        encoded = column.to_arrow().dictionary_encode()
+    except (ImportError, TypeError, ValueError, OverflowError):  # no pyarrow, or no text
+        return None
+    text = getattr(encoded, "combine_chunks", lambda: encoded)()  # some arrays come in chunks
+    if str(text.type.value_type) not in ("string", "large_string", "string_view"):
+        return None
+    values = text.dictionary.to_pylist()
+    code = np.nan_to_num(text.indices.to_numpy(zero_copy_only=False), nan=len(values))
+    if text.null_count:
+        values.append(None)
+    found = Column(np.array(values, dtype=object), code.astype(np.intp))
+    return found.take(slice(None)) if is_category else found
+
+
+def names_of_columns(source: Any) -> list[str]:
+    """Return the names of the columns of a file, a frame or a dictionary; none for others."""
+    if isinstance(source, str | os.PathLike):
+        return [] if is_answer_file(source) else list(open_table(source).names)
+    if isinstance(source, Mapping):
+        return [str(name) for name in source]
+    frame = nw.from_native(source, eager_only=True, pass_through=True)
+    return frame.columns if isinstance(frame, nw.DataFrame) else []
+
+
+def _columns_of_rows(rows: Any) -> dict[str, Any]:
+    """Return the columns of an array or a sequence of tuples with two or three entries."""
+    try:
+        listed = [tuple(row) for row in rows]
+        if any(isinstance(entry, list | tuple | np.ndarray) for row in listed[:1] for entry in row):
+            raise TypeError("entries must be names")
+    except TypeError as error:
+        raise InvalidInputError(
+            "Comparisons must come as a file, a data frame, a dictionary of columns, or rows "
+            f"(winner, loser) or (a, b, who won): got {type(rows).__name__}."
+        ) from error
+    lengths = {len(row) for row in listed}
+    if len(lengths) != 1 or lengths & {2, 3} == set():
+        raise InvalidInputError(
+            "Rows of comparisons must be (winner, loser) or (a, b, who won), all of one length: "
+            f"got lengths {sorted(lengths)}."
+        )
+    names = ("winner", "loser") if lengths == {2} else ("a", "b", "result")
+    return dict(zip(names, map(_vector, zip(*listed, strict=True)), strict=True))
+
+
+def _vector(values: Any) -> NDArray[Any]:
+    """Return cells as a vector; words are objects, and numbers among them become words."""
+    try:
+        array = np.asarray(values, dtype=object if _are_words(values) else None)
+    except ValueError:  # cells of different lengths
+        array = np.fromiter(values, dtype=object, count=len(values))
+    if array.ndim == 0:
+        raise InvalidInputError(
+            f"Columns of comparisons must hold one entry per comparison: got {values!r}. Put it "
+            "into a list."
+        )
+    if array.ndim != 1:
+        return np.fromiter(values, dtype=object, count=len(values))
+    if array.dtype.kind in "US":
+        array = array.astype(object)
+        array[[is_missing(value) for value in values]] = None  # NaN among words is no word
+    return array
+
+
+def _are_words(values: Any) -> bool:
+    """Tell whether a list holds nothing but words and None."""
+    return isinstance(values, list | tuple) and {*map(type, values)} <= {str, type(None)}
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class TableCells:
+    """The cells of the columns of a table, in all rows or in some.
+
+    Parameters
+    ----------
+    columns : mapping
+        The columns by name.
+    rows : (n_kept,), optional
+        The rows that are read.
+    n_rows : int
+        Number of rows of the table; a column of another length is refused later.
+    """
+
+    columns: Mapping[str, AnyColumn]
+    rows: IntArray | None = None
+    n_rows: int = 0
+
+    def of(self, name: str) -> NDArray[Any]:
+        """Return the cells of a column."""
+        cells = cells_of(self.columns[name])
+        return cells[self._kept(len(cells))]
+
+    def coded(self, name: str) -> Column:
+        """Return the different cells, of names or of who won; refuse lists and tables."""
+        column = self.columns[name]
+        text = _arrow_text(column) if isinstance(column, nw.Series) else None
+        if text is not None:
+            return text.take(self.rows) if self.rows is not None else text
+        try:
+            return Column.of(self.of(name))
+        except TypeError as error:
+            raise DataFileError(
+                f"The column {name!r} must hold names or numbers: {error}."
+            ) from error
+
+    def floats(self, role: str, name: str) -> FloatArray:
+        """Return a column of numbers, NaN where a cell is blank."""
+        cells = self.of(name)
+        try:
+            if cells.dtype.kind not in "OUT":
+                return cells.astype(np.float64)
+            words = Column.of(cells)
+            values = ["nan" if is_blank(value) else value for value in words.values.tolist()]
+            return np.array(values).astype(np.float64)[words.code]
+        except (TypeError, ValueError, OverflowError) as error:
+            raise DataFileError(f"The column for `{role}` must hold numbers: {error}.") from error
+
+    def holds_words(self, name: str) -> bool:
+        """Tell whether a column holds anything but numbers and missing cells."""
+        cells = self.of(name)
+        if cells.dtype.kind not in "OUT":
+            return False
+        try:
+            cells[~missing_cells(cells.astype(object))].astype(np.float64)
+        except (TypeError, ValueError):
+            return True
+        return False
+
+    def _kept(self, n_rows: int) -> IntArray | slice:
+        return self.rows if self.rows is not None and n_rows == self.n_rows else slice(None)
+
+
+def flags_of(column: Column) -> NDArray[np.bool_]:
+    """Return which rows of a column say yes; refuse other words."""
+    values = column.values.tolist()
+    words = ["" if is_missing(value) else str(value).strip().lower() for value in values]
+    strange = np.array([word not in YES | NO for word in words], dtype=bool)[column.code]
+    if strange.any():
+        row = int(np.argmax(strange))
+        raise DataFileError(
+            "A column of ties or neutral places must say 1, yes or true, or else 0, no, false or "
+            f"nothing: row {row} says {values[column.code[row]]!r}."
+        )
+    return np.array([word in YES for word in words], dtype=bool)[column.code]

@@ -1,0 +1,116 @@
+"""Say how a table of comparisons was read: a line for each role, and what is odd about it."""
+
+import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.io.comparison_columns import ColumnRoles
+from rankwise.io.who_won import MEANINGS
+
+MOST_SHOWN = 4
+"""Cells or names that are shown of what there may be many of."""
+
+_BLANKS = re.compile(r"\s+")
+
+
+def described(
+    table: ComparisonTable, roles: ColumnRoles, words: Mapping[str, int], n_left_out: int
+) -> list[str]:
+    """Return how a table was read.
+
+    Parameters
+    ----------
+    table : ComparisonTable
+    roles : ColumnRoles
+        The column of each role.
+    words : mapping
+        What cells of the result were read as; names of items are not among them.
+    n_left_out : int
+        Number of rows that do not say who won.
+    """
+    names = {str(name) for name in table.names.tolist()}
+    said = {cell: outcome for cell, outcome in words.items() if cell not in names}
+    lines = [f"items: {roles.first} and {roles.second}", _who_won(roles, said)]
+    if n_left_out:
+        lines.append(f"{n_left_out} rows left out, since they do not say who won")
+    lines += [
+        f"{role}: {column}"
+        for role in ("judge", "date", "margin", "question", "category")
+        for column in [getattr(roles, role)]
+        if column is not None and getattr(table, role) is not None
+    ]
+    if table.covariate_names:
+        lines.append(f"covariates: {', '.join(table.covariate_names)}")
+    if roles.count is not None and table.weight.sum() != table.n_rows:
+        lines.append(
+            f"each row counts as often as {roles.count} says: {table.weight.sum():,g} in all"
+        )
+    return lines + _alike(table) + _repeated(table)
+
+
+def _who_won(roles: ColumnRoles, words: Mapping[str, int]) -> str:
+    """Say where the winner stands, and what its cells were read as."""
+    if roles.points is not None:
+        return f"winner: more points, {roles.points[0]} or {roles.points[1]}"
+    if roles.flags is not None:
+        return f"winner: {', '.join(roles.flags)}"
+    if roles.result is None:
+        ties = "" if roles.tied is None else f", ties by {roles.tied}"
+        return f"winner: {roles.first}{ties}"
+    meaning = {outcome: word for word, outcome in MEANINGS.items()}
+    shown = [
+        f"{cell!r} = {meaning[outcome]}" for cell, outcome in words.items() if outcome in meaning
+    ]
+    more = ", ..." if len(shown) > MOST_SHOWN else ""
+    said = ", ".join(shown[:MOST_SHOWN]) + more
+    return f"winner: {roles.result}" + (f" ({said})" if said else " (names of items)")
+
+
+def _alike(table: ComparisonTable) -> list[str]:
+    """Count names that differ only in case, spaces or the form of their letters."""
+    if table.names.dtype.kind not in "UO":
+        return []
+    spelt: dict[str, list[str]] = defaultdict(list)
+    for name in map(str, table.names.tolist()):
+        spelt[_BLANKS.sub(" ", unicodedata.normalize("NFKC", name)).strip().casefold()].append(name)
+    alike = [names for names in spelt.values() if len(names) > 1]
+    if not alike:
+        return []
+    shown = "; ".join(" and ".join(map(repr, names)) for names in alike[:MOST_SHOWN])
+    number = sum(map(len, alike))
+    return [f"{number} names differ only in case, spaces or form, and are different items: {shown}"]
+
+
+def _repeated(table: ComparisonTable) -> list[str]:
+    """Count rows that repeat others, and questions asked in both orders.
+
+    Without a judge and a question, or a date, rows that are alike are usual.
+    """
+    labels = [one for one in (table.judge, table.question) if one is not None]
+    if not labels or (table.question is None and table.date is None):
+        return []
+    low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
+    columns = [low, high, *(one.index for one in labels)]
+    if table.date is not None:
+        columns.append(np.unique(table.date, return_inverse=True)[1])
+    is_swapped = (table.first > table.second).astype(np.intp)
+    asked = len(np.unique(np.stack(columns), axis=1)[0])
+    in_orders = np.unique(np.stack([*columns, is_swapped]), axis=1)
+    exact = len(np.unique(np.stack([*columns, is_swapped, table.outcome]), axis=1)[0])
+    n_both, n_exact = in_orders.shape[1] - asked, table.n_rows - exact
+    lines = []
+    if n_exact:
+        lines.append(
+            f"{n_exact} rows repeat others to the letter, and count as answers of their own: "
+            "remove them if they were recorded twice"
+        )
+    if n_both:
+        lines.append(
+            f"{n_both} questions were asked in both orders: their answers are not independent, see "
+            "the audit"
+        )
+    return lines
