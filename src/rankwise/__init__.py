@@ -7,6 +7,8 @@ quick; ``__init__.pyi`` is made from the list below, for type checkers.
 from importlib import import_module
 from typing import Any
 
+from rankwise.core.registry import offer
+
 __version__ = "0.1.0"
 
 _HOMES = {
@@ -131,3 +133,6 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+offer(_HOME_OF, __getattr__)

@@ -14,6 +14,7 @@ from rankwise import (
 )
 from rankwise.io import ComparisonColumns, read_comparisons
 from rankwise.io.comparisons import read_items
+from rankwise.io.tables.csv import CsvTable
 
 WINS = {"winner": ["ann", "bob", "ann"], "loser": ["bob", "cid", "cid"], "count": [2, 1, 3]}
 SHOWN = {
@@ -450,3 +451,17 @@ def test_tuples_with_lists_are_no_names():
     columns = {"a": ["x", ("y", [1])], "b": ["y", "z"], "winner": ["a", "b"]}
     with pytest.raises(DataFileError, match="'a' must hold names or numbers: row 1 holds a tuple"):
         read_comparisons(columns)
+
+
+def test_columns_of_a_file_are_read_once(tmp_path, monkeypatch):
+    path = tmp_path / "battles.csv"
+    path.write_text("a,b,winner,note\nx,y,a,-\ny,z,b,-\n")
+    asked = []
+    read = CsvTable.cells
+    monkeypatch.setattr(
+        CsvTable, "cells", lambda table, names: asked.append(names) or read(table, names)
+    )
+    assert read_comparisons(path).n_rows == 2
+    columns = [name for names in asked for name in names]
+    assert all(asked)
+    assert sorted(columns) == sorted(set(columns))

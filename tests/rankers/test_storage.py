@@ -2,11 +2,13 @@
 
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
+from inspect import signature
 from pkgutil import walk_packages
 
 import numpy as np
 import pytest
 from scipy.sparse import csr_array, issparse
+from sklearn.base import BaseEstimator
 
 import rankwise
 from laws.kernels import CASES
@@ -26,8 +28,9 @@ from rankwise import (
     WithinQueryEncoder,
     WithinQueryImputer,
 )
+from rankwise.core.params import rules_of
 from rankwise.core.queries import Queries, QueryFingerprints
-from rankwise.core.storable import STORABLE, storable
+from rankwise.core.storable import STORABLE, state_of, storable
 from rankwise.features.function_space import Expansion, Identity
 from rankwise.graph.edges import Incidence
 from rankwise.io.model_file import read_model, write_model
@@ -189,6 +192,42 @@ def test_python_functions_are_not_saved_and_the_old_file_stays(tmp_path):
 def test_unfitted_rankers_are_not_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         RankRLS().save(tmp_path / "m")
+
+
+def test_what_is_not_declared_is_not_saved(tmp_path):
+    ranker = RankRLS().fit(P.X, P.y)
+    ranker.mystery_ = 1
+    with pytest.raises(InvalidInputError, match="`mystery_` must be declared to be saved: RankRLS"):
+        ranker.save(tmp_path / "m")
+
+
+def test_what_is_not_declared_is_not_loaded(tmp_path):
+    change = set_state("mystery_", 1)
+    with pytest.raises(ModelFileError, match="names of fitted attributes .* got 'mystery_'"):
+        rankwise.load(changed(tmp_path / "m", RankRLS().fit(P.X, P.y), change))
+
+
+ESTIMATORS = [
+    cls
+    for cls in map(rankwise.__getattr__, rankwise.__all__[1:])
+    if isinstance(cls, type) and issubclass(cls, BaseEstimator)
+]
+
+
+@pytest.mark.parametrize("cls", ESTIMATORS, ids=lambda cls: cls.__name__)
+def test_rules_and_state_of_every_estimator_can_be_read(cls):
+    assert all(rule.says for rule in rules_of(cls).values())
+    assert list(rules_of(cls)) == list(signature(cls).parameters)
+    assert isinstance(state_of(cls), dict)
+
+
+@pytest.mark.parametrize("name", ["first", "second"])
+def test_pairs_of_items_that_are_not_there_are_refused(name, tmp_path):
+    writer = StateWriter()
+    stored = writer.encode(Incidence.of(np.array([[0, 2], [3, 1]]), 5))
+    writer.arrays[stored["fields"][name]["array"]] = np.array([0, 5])
+    with pytest.raises(ModelFileError, match=rf"a shape that fits .* value.{name}"):
+        StateReader(tmp_path / "m", writer.arrays).decode(stored)
 
 
 def test_a_model_of_an_unknown_class_is_refused(tmp_path):

@@ -26,7 +26,7 @@ from rankwise.core.errors import (
 )
 from rankwise.core.params import Advice, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
-from rankwise.core.storable import storable
+from rankwise.core.storable import Counted, storable
 from rankwise.measures.evaluation import paired_test
 from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import weighted_mean
@@ -251,6 +251,12 @@ class AutoRanker(SumOfRankers):
     >>> print(ranker.report())
     NDCG @ 10 on ... unseen queries: ...
     """
+
+    leaderboard_: RankerLeaderboard
+    honest_value_: HonestValue
+    best_column_: Counted
+    best_alone_: RankerEntry
+    ending_reason_: str
 
     def __init__(
         self,

@@ -12,6 +12,7 @@ from rankwise.automatic.sum_of_rankers import (
     arrays_between_steps,
     fit_preparation,
 )
+from rankwise.core.arrays import FloatArray
 from rankwise.core.params import Count, RandomSeed, checked
 from rankwise.features.kernels import Gaussian
 from rankwise.graph.preference_graph import Ties
@@ -68,6 +69,9 @@ class SearchRanker(SumOfRankers):
     >>> bool(evaluate(data.test.y, scores, data.test.qid, "NDCG @ 10").mean[0] > 0.7)
     True
     """
+
+    held_out_scores_: FloatArray
+    held_out_value_: float
 
     def __init__(
         self,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from abc import ABC
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn import config_context
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
@@ -18,6 +19,7 @@ from rankwise.core.checks import are_plain_rows
 from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
+from rankwise.core.storable import Finite
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
@@ -67,9 +69,9 @@ def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:
 class SumOfRankers(Ranker, ABC):
     """A ranker that transforms raw rows and adds up the scores of its members."""
 
-    preparation_: list[Any]
+    preparation_: list[BaseEstimator]
     members_: list[RankerPipeline]
-    member_weights_: FloatArray
+    member_weights_: Annotated[FloatArray, Finite()]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

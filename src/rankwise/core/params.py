@@ -97,12 +97,17 @@ class Advice:
 @final
 @dataclass(frozen=True, init=False)
 class Shape:
-    """The names of the axes of an array; an axis of one name has one length in all arguments."""
+    """The names of the axes of an array; an axis of one name has one length in all arguments.
+
+    In declared state it may also be the length of a list, or the shape ``of`` an attribute.
+    """
 
     axes: tuple[str, ...]
+    of: str
 
-    def __init__(self, *axes: str) -> None:
+    def __init__(self, *axes: str, of: str = "") -> None:
         object.__setattr__(self, "axes", axes)
+        object.__setattr__(self, "of", of)
 
 
 @final

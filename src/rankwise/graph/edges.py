@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, final
+from typing import Annotated, Self, final
 
 import numpy as np
 from scipy import sparse
@@ -22,7 +22,8 @@ from rankwise.core.namespaces import (
     to_host,
     zeros,
 )
-from rankwise.core.storable import storable
+from rankwise.core.params import AtLeast, Shape, Size
+from rankwise.core.storable import PositionsIn, storable
 from rankwise.graph.laplacian import GraphLaplacian, Picker, Root, float_rows
 from rankwise.native.laplacians import laplacian_product
 
@@ -53,9 +54,9 @@ class Incidence:
     (13) it gives the cost (14). [APS10] (9), Sect. 3.5, has weights and targets of 1.
     """
 
-    first: IntArray
-    second: IntArray
-    n_items: int
+    first: Annotated[IntArray, Shape("n_pairs"), PositionsIn("n_items")]
+    second: Annotated[IntArray, Shape("n_pairs"), PositionsIn("n_items")]
+    n_items: Annotated[int, AtLeast(0), Size("n_items")]
 
     @classmethod
     def of(cls, pairs: IntArray, n_items: int) -> Self:

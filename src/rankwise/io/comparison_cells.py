@@ -50,8 +50,9 @@ class FileColumns(Mapping[str, NDArray[Any]]):
     def load(self, names: Collection[str]) -> None:
         """Read several columns in one pass."""
         missing = [name for name in self.table.names if name in names and name not in self._loaded]
-        for name, words in zip(missing, self.table.cells(missing), strict=True):
-            self._loaded[name] = np.array(words, dtype=object)
+        if missing:
+            for name, words in zip(missing, self.table.cells(missing), strict=True):
+                self._loaded[name] = np.array(words, dtype=object)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
         self.load([name])

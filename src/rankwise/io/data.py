@@ -34,6 +34,7 @@ LEAST_QUERIES, LEAST_ITEMS = 5, 3
 """Blocks of equal whole numbers, and rows in a block, from which a column looks like queries."""
 
 _ID_NAME = re.compile(r"(^|[_\W])(id|ids|qid|docid|uid|uuid|key|index)($|[_\W])", re.IGNORECASE)
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0(\.\d+)?")
 _BETWEEN_WORDS = re.compile(r"[\s\-._]+")
 _CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
 _DECIMAL_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})*|\d*),\d+")
@@ -54,7 +55,8 @@ class ItemColumns(NamedTuple):
     """The names of the columns that hold features, scores, queries and names of items, if any.
 
     ``categories`` are the features that hold text. Columns whose contents rule them out as features
-    are in ``left_out``, each with the reason.
+    are in ``left_out``, each with the reason. ``positive`` is the label that ranks above, where the
+    column of scores holds labels.
     """
 
     features: list[str]
@@ -63,6 +65,7 @@ class ItemColumns(NamedTuple):
     item: str | None = None
     categories: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
+    positive: str | None = None
 
 
 @final
@@ -113,7 +116,12 @@ class ColumnNames:
             chosen = [name for name in self.names if name not in (y, qid, item)]
         else:
             chosen = self.chosen(features, "features")
-        return ItemColumns([name for name in chosen if name not in dropped], y, qid, item)
+        # the index that pandas wrote as a column is no feature, unless it is asked for
+        taken = (*dropped, y, qid, item)
+        index = [name for name in chosen if features is None and _PANDAS_INDEX.fullmatch(name)]
+        left_out = tuple((name, "the index of a data frame") for name in index if name not in taken)
+        kept = [name for name in chosen if name not in dropped and name not in index]
+        return ItemColumns(kept, y, qid, item, left_out=left_out)
 
     def usual_item(self, taken: Sequence[str | None]) -> str | None:
         """Return the first unused column with a common name for items."""
@@ -201,20 +209,20 @@ class ColumnNames:
         has_qid : bool
             Whether the queries are in another column.
         """
-        role = "" if has_qid else f", or qid={name!r} if it holds the queries"
-        kind = None
-        if _ID_NAME.search(name) or _CAMEL_ID.search(name) or _all_different(values):
-            kind = "an id"
-        elif not has_qid and _in_blocks(values):
-            kind = "an id of queries"
-        if kind is not None:
-            raise self.error(
-                f"{self.owner} must not have ids among its features: the column {name!r} looks "
-                f"like {kind}. Say what it is: drop={name!r}, or name all features with "
-                f"features=[...]{role}."
-            )
+        if _is_id_name(name) or _all_different(values):
+            raise self._id_error(name, "an id", has_qid=has_qid)
+        if not has_qid and _in_blocks(values):
+            raise self._id_error(name, "an id of queries", has_qid=has_qid)
 
-    def why_no_category(self, name: str, words: Sequence[str]) -> str | None:
+    def _id_error(self, name: str, kind: str, *, has_qid: bool) -> RankwiseError:
+        role = "" if has_qid else f", or qid={name!r} if it holds the queries"
+        return self.error(
+            f"{self.owner} must not have ids among its features: the column {name!r} looks "
+            f"like {kind}. Say what it is: drop={name!r}, or name all features with "
+            f"features=[...]{role}."
+        )
+
+    def why_no_category(self, name: str, words: Sequence[str], *, has_qid: bool) -> str | None:
         """Return why a column of text is not a feature; None if it holds categories.
 
         Parameters
@@ -223,15 +231,24 @@ class ColumnNames:
             The column.
         words : list of str
             Its cells, empty for blanks.
+        has_qid : bool
+            Whether the queries are in another column; if not, ids that repeat are refused, since
+            they name queries and no items.
         """
         known = [word for word in words if word]
-        if name.lower() in USUAL_NAMES["item"] or _ID_NAME.search(name) or _CAMEL_ID.search(name):
+        if name.lower() in USUAL_NAMES["item"] or _is_id_name(name):
+            if not has_qid and len(set(known)) < len(known):
+                raise self._id_error(name, "an id of queries", has_qid=has_qid)
             return "names of items"
         if known and all(_DATE.fullmatch(word) for word in known):
             return "dates: give a number, such as the age in days"
         if len(known) >= MANY_ROWS and 2 * len(set(known)) > len(known):
             return "text that differs from row to row"
         return None
+
+
+def _is_id_name(name: str) -> bool:
+    return _ID_NAME.search(name) is not None or _CAMEL_ID.search(name) is not None
 
 
 def _whole_numbers(values: NDArray[Any] | None) -> NDArray[Any] | None:

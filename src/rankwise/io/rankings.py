@@ -1,7 +1,6 @@
 """Ranked items: names, queries, scores and ranks, in files and as frames."""
 
 import io
-import json
 import math
 import os
 from collections.abc import Iterable
@@ -17,7 +16,6 @@ from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.io.files import format_suffix, open_read, open_write
 from rankwise.io.numbers import bad_line, decode, integers_or_texts
-from rankwise.io.tables.json import LINES_SUFFIXES
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_column, write_table
 
 
@@ -180,18 +178,11 @@ class RankedItems:
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write a CSV, TSV, Parquet, JSON lines (.jsonl) or TREC run (.run) file by its suffix."""
         suffix = format_suffix(path)
-        if suffix in LINES_SUFFIXES or suffix in RUN_SUFFIXES:
-            lines = self.json_lines() if suffix in LINES_SUFFIXES else self.run_lines()
+        if suffix in RUN_SUFFIXES:
             with open_write(path) as stream, io.TextIOWrapper(stream, "utf-8") as text:
-                text.writelines(f"{line}\n" for line in lines)
+                text.writelines(f"{line}\n" for line in self.run_lines())
         else:
             write_table(path, self.to_dict())
-
-    def json_lines(self) -> Iterable[str]:
-        """Return an object per item."""
-        columns = {name: values.tolist() for name, values in self.to_dict().items()}
-        for row in zip(*columns.values(), strict=True):
-            yield json.dumps(dict(zip(columns, row, strict=True)), ensure_ascii=False)
 
     def run_lines(self, tag: str = "rankwise") -> Iterable[str]:
         """Return the lines of a TREC run: query, Q0, item, rank, score, tag."""
@@ -282,8 +273,6 @@ def read_ranked(path: str | os.PathLike[str]) -> RankedItems:
     suffix = format_suffix(path)
     if suffix in RUN_SUFFIXES:
         return _read_run(path)
-    if suffix in LINES_SUFFIXES:
-        return _of_columns(path, _read_json(path))
     table = open_table(path)
     score = require_column(path, table, "score", "score")
     words = [name for name in ("query", "item", "row") if name in table.names]
@@ -297,25 +286,6 @@ def _of_columns(path: str | os.PathLike[str], columns: dict[str, Any]) -> Ranked
         raise DataFileError(f"{os.fspath(path)}: expected row numbers in the column row.")
     found = RankedItems.of(columns["score"], columns.get("query"), columns.get("item"))
     return found if rows is None else RankedItems(**{**vars(found), "rows": np.asarray(rows)})
-
-
-def _read_json(path: str | os.PathLike[str]) -> dict[str, Any]:
-    with open_read(path) as stream:
-        lines = [line for line in stream.read().splitlines() if line.strip()]
-    objects = [_json_object(path, number, line) for number, line in enumerate(lines, start=1)]
-    names = [name for name in ("query", "item", "row") if all(name in one for one in objects)]
-    columns = {name: np.array([one[name] for one in objects]) for name in names}
-    return {"score": np.array([float(one["score"]) for one in objects]), **columns}
-
-
-def _json_object(path: str | os.PathLike[str], number: int, line: bytes) -> dict[str, Any]:
-    try:
-        found = json.loads(line)
-        if np.isfinite(float(found["score"])):
-            return dict(found)
-    except (ValueError, TypeError, KeyError):
-        pass
-    raise bad_line(path, number, "a JSON object with a finite score", decode(line))
 
 
 def _read_run(path: str | os.PathLike[str]) -> RankedItems:

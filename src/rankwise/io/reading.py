@@ -1,20 +1,21 @@
 """Read a data file in the format given by its suffix: at once, or repeatedly in chunks."""
 
+import glob
 import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Self, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse, vstack
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.errors import DataFileError
-from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
+from rankwise.io.data import USUAL_NAMES, ColumnNames, ItemColumns, RankingData
 from rankwise.io.files import format_suffix, is_stream, open_read, refuse_stream
 from rankwise.io.svmlight import (
     CHUNK_BYTES,
@@ -29,24 +30,29 @@ from rankwise.io.tables.csv import DELIMITERS
 from rankwise.io.tables.json import JSON_SUFFIXES
 from rankwise.io.tables.reading import TABLE_SUFFIXES, if_any, item_columns, read_table
 
+Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
+"""A file, a pattern that files match, or several of both."""
+
 _SVMLIGHT_SUFFIXES = {".txt", ".dat", ".svm", ".svmlight", ".libsvm", ".letor"}
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+]?[.\d]\S*\s+(qid|\d+):\S")
 _SNIFFED = 1 << 16  # bytes looked at
 
 
-def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
-    r"""Read a data file in the format given by its suffix.
+def read(path: Files, **options: Any) -> RankingData:
+    r"""Read a data file in the format given by its suffix; or several, one below the other.
 
     ``.txt``, ``.dat``, ``.svm``, ``.svmlight``, ``.libsvm`` and ``.letor`` are read by
-    `read_svmlight`; ``.csv``, ``.tsv``, ``.parquet``, ``.pq`` and ``.xlsx`` by `read_table`; all
-    but Parquet and Excel may be compressed (``.gz``, ``.xz``, ``.bz2``). A file with another suffix
-    is read as svmlight if its first line looks like it. A pipe is always read as svmlight, since
-    it cannot be read twice.
+    `read_svmlight`; ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``, ``.pq`` and ``.xlsx`` by
+    `read_table`; all but Parquet and Excel may be compressed (``.gz``, ``.xz``, ``.bz2``). A file
+    with another suffix is read as svmlight if its first line looks like it. A pipe is always read
+    as svmlight, since it cannot be read twice.
 
     Parameters
     ----------
     path
-        The file.
+        The file; a pattern such as ``"part-*.parquet"``, whose files are read in sorted order; or
+        a list of both. The first file decides which columns are read, and equal ids of queries
+        are one query, in whichever file they are.
     **options
         Passed on to the reader.
 
@@ -58,8 +64,98 @@ def read(path: str | os.PathLike[str], **options: Any) -> RankingData:
     ...     path = pathlib.Path(folder, "train.letor")
     ...     _ = path.write_text("2 qid:7 1:0.5 2:1\n0 qid:7 1:0.25 2:0\n")
     ...     read(path, n_features=3)
+    ...     read([path, path])
     RankingData(2 items, 3 features, dense, with y, qid)
+    RankingData(4 items, 2 features, dense, with y, qid)
     """
+    first, *others = files_of(path)
+    data = _read_file(first, **options)
+    if not others:
+        return data
+    if data.columns is not None:
+        options = _columns_of(data.columns, options)
+    parts = [data, *(_read_file(one, **options) for one in others)]
+    if len({part.zero_based for part in parts}) > 1:  # a 0 occurs in some of them
+        options["zero_based"] = True
+        parts = [_read_file(one, **options) for one in (first, *others)]
+    return _joined([first, *others], parts)
+
+
+def files_of(path: Files) -> list[str | os.PathLike[str]]:
+    """Return the files that a path, a pattern or several of them stand for.
+
+    A path with ``*``, ``?`` or ``[`` is a pattern, unless a file has that name.
+    """
+    found: list[str | os.PathLike[str]] = []
+    for one in [path] if isinstance(path, str | os.PathLike) else path:
+        name = os.fspath(one)
+        if not glob.has_magic(name) or os.path.exists(name):
+            found.append(one)
+            continue
+        matches = sorted(glob.glob(name))
+        if not matches:
+            raise DataFileError(f"{name}: expected files that match this pattern, got none.")
+        found += matches
+    if not found:
+        raise DataFileError("Expected at least one file to read, got none.")
+    return found
+
+
+def _columns_of(columns: ItemColumns, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options that read the columns of a first file in others too."""
+    roles = {"y": columns.y, "qid": columns.qid, "item": columns.item}
+    known = {role: name for role, name in roles.items() if name is not None}
+    text = {} if options.get("categories") is None else {"categories": columns.categories}
+    return {**options, **known, "features": columns.features, "drop": (), **text}
+
+
+def _joined(paths: list[Any], parts: list[RankingData]) -> RankingData:
+    """Return the rows of all parts, one below the other."""
+    first = parts[0]
+    for path, part in zip(paths, parts, strict=True):
+        for name in ("y", "qid"):
+            if (getattr(part, name) is None) != (getattr(first, name) is None):
+                raise DataFileError(
+                    f"{os.fspath(path)}: expected `{name}` in all files or in none, got "
+                    f"{'none' if getattr(part, name) is None else 'some'} here and the opposite in "
+                    f"{os.fspath(paths[0])}."
+                )
+    vectors: dict[str, Any] = {
+        name: np.concatenate(_of_one_type([getattr(part, name) for part in parts]))
+        for name in ("y", "qid", "items")
+        if all(getattr(part, name) is not None for part in parts)
+    }
+    comments = [part.comments for part in parts if part.comments is not None]
+    return replace(
+        first,
+        X=_stacked([part.X for part in parts]),
+        comments=[one for part in comments for one in part]
+        if len(comments) == len(parts)
+        else None,
+        zero_based=None if first.zero_based is None else any(part.zero_based for part in parts),
+        **vectors,
+    )
+
+
+def _stacked(rows: list[Any]) -> Any:
+    """Return rows below each other; the last features that svmlight files leave out are 0."""
+    n_features = max(one.shape[1] for one in rows)
+    if any(issparse(one) for one in rows):
+        found = [csr_array(one) for one in rows]
+        for one in found:
+            one.resize((one.shape[0], n_features))
+        return vstack(found, format="csr")
+    missing = [np.zeros((len(one), n_features - one.shape[1])) for one in rows]
+    return np.concatenate([np.hstack(both) for both in zip(rows, missing, strict=True)])
+
+
+def _of_one_type(vectors: list[Any]) -> list[Any]:
+    """Return ids of all files as texts if some are."""
+    is_text = [one.dtype.kind in "UO" for one in vectors]
+    return [one.astype(str) for one in vectors] if any(is_text) else vectors
+
+
+def _read_file(path: str | os.PathLike[str], **options: Any) -> RankingData:
     suffix = format_suffix(path)
     if suffix in TABLE_SUFFIXES:
         return read_table(path, **options)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from importlib import import_module
 from os import PathLike
-from typing import Any, ClassVar, Self, final, overload
+from typing import Annotated, Any, ClassVar, Self, final, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
@@ -44,7 +43,10 @@ from rankwise.core.errors import (
     warn_caller,
 )
 from rankwise.core.namespaces import like, to_host
+from rankwise.core.params import AtLeast, Shape, Size
 from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
+from rankwise.core.registry import offered
+from rankwise.core.storable import Counted, Finite
 from rankwise.features.function_space import FeatureMap
 from rankwise.io.frames import known_features, read_columns
 from rankwise.io.rankings import RankedItems
@@ -63,14 +65,6 @@ def generator(random_state: Any) -> np.random.Generator:
             f"2**32 - 1: got {random_state!r}."
         ) from error
     return np.random.default_rng(state.randint(2**31))
-
-
-def _public(name: str) -> Any:
-    """Return a public function of a higher layer, loaded by name at first use.
-
-    Reports, exports and explanations import rankers; rankers refer to them only by name.
-    """
-    return getattr(import_module("rankwise"), name)
 
 
 WIDEST_RATIO = 1e3
@@ -92,6 +86,11 @@ class Ranker(BaseEstimator, ABC):
     __metadata_request__predict: ClassVar = {"qid": True}
     __metadata_request__score: ClassVar = {"qid": True}
 
+    # fitted state
+    n_features_in_: Annotated[int, AtLeast(0), Size("n_features")]
+    feature_names_in_: Annotated[NDArray[np.str_], Shape("n_features")]
+    n_queries_: Counted
+    n_ignored_queries_: Counted
     fitted_with_qid_: bool
     training_queries_: QueryFingerprints | None
 
@@ -317,7 +316,7 @@ class Ranker(BaseEstimator, ABC):
         """
         (qid,) = read_columns(X, qid=qid)
         X = known_features(X, vars(self).get("feature_names_in_"))
-        return _public("explain")(self, on_host(X), on_host(qid), a, b, **options)
+        return offered("explain")(self, on_host(X), on_host(qid), a, b, **options)
 
     def report(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, **options: Any) -> Any:
         """Make a page about this ranker, judged on the given items; see `make_report`.
@@ -335,7 +334,7 @@ class Ranker(BaseEstimator, ABC):
         """
         y, qid = read_columns(X, y=y, qid=qid)
         X = known_features(X, vars(self).get("feature_names_in_"))
-        return _public("make_report")(self, on_host(X), on_host(y), on_host(qid), **options)
+        return offered("make_report")(self, on_host(X), on_host(y), on_host(qid), **options)
 
     def export(self, path: str | PathLike[str], format: str | None = None, **options: Any) -> Any:
         """Write this ranker for another engine, checked against `predict`; see `export_ranker`.
@@ -349,7 +348,7 @@ class Ranker(BaseEstimator, ABC):
         **options
             As in `export_ranker`.
         """
-        return _public("export_ranker")(self, path, format, **options)
+        return offered("export_ranker")(self, path, format, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write this fitted ranker to one file without pickle; `rankwise.load` reads it.
@@ -366,7 +365,9 @@ class Ranker(BaseEstimator, ABC):
 class PointRanker(Ranker, ABC):
     """A ranker that scores each row by a feature map and weights."""
 
-    predictor_: FeatureMap
+    predictor_: Annotated[FeatureMap, Shape("n_rows", "n_features", of="expansion_rows")]
+    coef_: Annotated[FloatArray, Finite(), Shape("n_features"), Shape("n_outputs", "n_features")]
+    dual_coef_: Annotated[FloatArray, Finite(), Shape("n_rows"), Shape("n_rows", "n_outputs")]
 
     def predict(self, X: Any, qid: ArrayLike | None = None) -> FloatArray:  # noqa: ARG002
         """Return a score for every row of X; higher is better, comparable only within a query.

@@ -29,6 +29,7 @@ from rankwise.selection.holdouts import (
     refuse_partial_validation,
 )
 from rankwise.selection.path import (
+    Candidate,
     ChoiceRule,
     SelectionPath,
     Simplest,
@@ -73,6 +74,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
     path_: SelectionPath
     held_out_value_: float
     held_out_scores_: FloatArray | None
+    search_: list[Candidate]
 
     def plot_path(self, ax: Any = None) -> Any:
         """Draw the held-out values along the path, with standard errors; return the axes.

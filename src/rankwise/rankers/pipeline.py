@@ -6,7 +6,7 @@ from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -50,6 +50,9 @@ class RankerPipeline(Ranker):
     >>> ranker.rank(X, qid=[1, 1, 2, 2])
     array([1, 0, 2, 3])
     """
+
+    steps_: list[BaseEstimator]
+    needs_qid_: bool
 
     def __init__(self, steps: list[Any]) -> None:
         self.steps = steps

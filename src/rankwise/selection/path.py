@@ -23,7 +23,7 @@ from rankwise.core.display import (
     text_table,
 )
 from rankwise.core.errors import InvalidInputError, NumericalError
-from rankwise.core.params import Reads
+from rankwise.core.params import Reads, Shape
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
@@ -83,12 +83,12 @@ class SelectionPath:
     """
 
     parameter: str
-    grid: NDArray[Any]
+    grid: Annotated[NDArray[Any], Shape("n_values")]
     measure: Measure
-    values: FloatArray
-    standard_errors: FloatArray
-    per_query: FloatArray | None
-    errors: FloatArray
+    values: Annotated[FloatArray, Shape("n_values")]
+    standard_errors: Annotated[FloatArray, Shape("n_values")]
+    per_query: Annotated[FloatArray | None, Shape("n_values", "n_queries")]
+    errors: Annotated[FloatArray, Shape("n_values")]
     simplest: Simplest = "largest"
 
     def best(self, rule: ChoiceRule = "best") -> int:

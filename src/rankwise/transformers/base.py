@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.core.arrays import Matrix
 from rankwise.core.checks import refuse_overflow
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import checked
+from rankwise.core.params import AtLeast, Shape, Size, checked
 from rankwise.core.queries import Queries
 
 
@@ -27,6 +27,8 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__transform: ClassVar = {"qid": True}
 
+    n_features_in_: Annotated[int, AtLeast(0), Size("n_features")]
+    feature_names_in_: Annotated[NDArray[np.str_], Shape("n_features")]
     fitted_with_qid_: bool
 
     def __sklearn_tags__(self) -> Any:

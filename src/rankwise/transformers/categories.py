@@ -20,8 +20,9 @@ from rankwise.core.checks import (
     refuse_overflow,
 )
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Advice, CheckedWith, Positive
+from rankwise.core.params import Advice, CheckedWith, Positive, Shape
 from rankwise.core.queries import Queries, one_output
+from rankwise.core.storable import AsLongAs, Counted, Finite, PositionsIn
 from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
 
 N_FOLDS = 5
@@ -79,6 +80,10 @@ class WithinQueryEncoder(QueryTransformer):
            [-0.5,  2. ],
            [ 0.5,  2. ]])
     """
+
+    columns_: Annotated[list[Counted], Shape("n_encoded"), PositionsIn("n_features")]
+    categories_: Annotated[list[NDArray[np.str_]], Shape("n_encoded")]
+    codes_: Annotated[list[Annotated[FloatArray, Finite()]], AsLongAs("categories_")]
 
     def __init__(
         self,

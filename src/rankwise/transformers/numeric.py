@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,9 @@ from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import refuse_overflow
+from rankwise.core.params import Shape
 from rankwise.core.queries import Queries
+from rankwise.core.storable import Finite, PositionsIn
 from rankwise.core.threads import in_threads
 from rankwise.native.within_queries import (
     add_known,
@@ -234,6 +236,9 @@ class WithinQueryImputer(QueryTransformer):
     >>> WithinQueryImputer().fit_transform(X, qid=["a", "a", "a", "b", "b"]).ravel()
     array([  1.,   3.,   2., 100., 100.])
     """
+
+    fallback_: Annotated[FloatArray, Finite(), Shape("n_features")]
+    indicated_: Annotated[IntArray, Shape("n_indicated"), PositionsIn("n_features")]
 
     def __init__(self, filling: Filling = "median", *, add_indicator: bool = False) -> None:
         self.filling = filling

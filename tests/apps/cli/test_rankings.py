@@ -130,8 +130,8 @@ def test_scores_of_other_items_are_refused(refuse, named, tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("a.jsonl", '{"score": 1}\nno\n', "line 2: expected a JSON object with a finite score"),
-        ("a.jsonl", '{"score": NaN}\n', "line 1: expected a JSON object"),
+        ("a.jsonl", '{"score": 1}\nno\n', r"a\.jsonl, line 2: expected a JSON object"),
+        ("a.jsonl", '{"score": NaN}\n', "row 1, column 'score': expected a finite number"),
         ("a.run", "q Q0 x 1 2.5 t\nq Q0 x\n", "line 2: expected query, Q0, item, rank, score"),
     ],
 )

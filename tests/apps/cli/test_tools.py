@@ -272,4 +272,4 @@ def test_groups_in_words_are_refused_with_a_remedy(run, folder):
     (folder / "groups.csv").write_text("crp,ill\n1.5,yes\n0.5,no\n")
     result = run("leave-pair-out", "groups.csv", "--y", "ill")
     assert result.exit_code == 2
-    assert "write 1 for one and 0 for the other" in " ".join(result.stderr.split())
+    assert "say with --positive ... which label ranks above" in " ".join(result.stderr.split())

@@ -11,6 +11,7 @@ from rankwise.apps.cli.options import (
     Data,
     DataLayout,
     FeatureColumns,
+    Group,
     HalfLife,
     ItemColumn,
     ItemsCommand,
@@ -20,6 +21,7 @@ from rankwise.apps.cli.options import (
     Model,
     NewFile,
     Person,
+    Positive,
     QidColumn,
     Tastes,
     Top,
@@ -27,6 +29,7 @@ from rankwise.apps.cli.options import (
     argument,
     column,
     option,
+    without,
 )
 
 DIVERSE = "Diverse rankings"
@@ -44,8 +47,14 @@ class SmallSampleCommand(ItemsCommand, ABC):
     """A command about a small sample, which RankRLS evaluates by exact hold-outs."""
 
     data: Data
+    group: Group = None
     json: Json = False
     parameters: dict[str, Any]
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data files: the column of groups is no feature."""
+        return without(super().layout, self.group)
 
 
 @final
@@ -164,13 +173,14 @@ class Evaluate(Command):
     ] = None
     json: Json = False
     y: YColumn = None
+    positive: Positive = None
     qid: QidColumn = None
     item: ItemColumn = None
 
     @property
     def layout(self) -> DataLayout:
         """How to read the data file: only scores, queries and names, not features."""
-        return DataLayout(self.y, self.qid, item=self.item)
+        return DataLayout(self.y, self.qid, item=self.item, positive=self.positive)
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.models import evaluate

@@ -4,7 +4,7 @@ The options of rankers come from ``parameters.json``. Nothing heavy is imported 
 """
 
 from abc import ABC
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, final
 
@@ -12,15 +12,20 @@ from rankwise.apps.cli.options import (
     CHOICE,
     FORMATS,
     PREFERENCES,
+    TABLES,
     Codes,
     Command,
+    DataLayout,
+    Group,
     ItemsCommand,
     Json,
     Measure,
     NewModel,
     argument,
     column,
+    column_names,
     option,
+    without,
 )
 
 CLUSTER = "Cluster"
@@ -49,7 +54,10 @@ ItemNames: TypeAlias = Annotated[str, column("Column of the items.")]
 class FitCommand(ItemsCommand, ABC):
     """The files that every fit reads and writes, and the texts given for parameters by name."""
 
-    train: Annotated[Path, argument(f"The training data: {FORMATS}", "TRAIN")]
+    train: Annotated[
+        list[Path],
+        argument(f"The training data, files or patterns (part-*.csv): {FORMATS}", "TRAIN..."),
+    ]
     output: NewModel
     json: Json = False
     validate: Annotated[
@@ -58,6 +66,35 @@ class FitCommand(ItemsCommand, ABC):
     ] = None
     measure: Measure = None
     parameters: dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawCommand(FitCommand, ABC):
+    """A fit that learns from text and blanks too."""
+
+    categories: Annotated[
+        str | None,
+        option(
+            "Columns of numbers that are categories, such as brand_id.", "COLUMN,...", panel=TABLES
+        ),
+    ] = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data files."""
+        return replace(super().layout, categories=column_names(self.categories) or ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupCommand(FitCommand, ABC):
+    """A fit that can hold out groups of items of one global ranking."""
+
+    group: Group = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data files: the column of groups is no feature."""
+        return without(super().layout, self.group)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +136,7 @@ class PairsCommand(FitCommand, ABC):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Fit(ClusterCommand):
+class Fit(RawCommand, GroupCommand, ClusterCommand):
     """Find a good ranker for raw features, say how good it is, and save it.
 
     With queries, text or blanks this is AutoRanker: it tries linear and kernel
@@ -123,7 +160,7 @@ class Fit(ClusterCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitAuto(FitCommand):
+class FitAuto(RawCommand):
     """Try all families on raw features, add up those that are better together, and save the sum.
 
     The ranker is AutoRanker: scaling, ranks inside queries, linear and kernel
@@ -140,7 +177,7 @@ class FitAuto(FitCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitRLS(PairsCommand, ClusterCommand):
+class FitRLS(PairsCommand, GroupCommand, ClusterCommand):
     """Train RankRLS: least squares on differences of scores, in closed form.
 
     A grid of --alphas is judged by exact hold-outs of queries, pairs of items

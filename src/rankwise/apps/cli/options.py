@@ -1,16 +1,16 @@
 """Arguments and options that several commands share, and the columns that they name."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias, final
 
 import typer
 
-TABLES = "Tables (CSV, TSV, Parquet, Excel)"
+TABLES = "Tables (CSV, TSV, JSON lines, Parquet, Excel)"
 CHOICE = "Choice"
 PREFERENCES = "Preferences"
-FORMATS = "svmlight/LETOR, CSV, TSV, Parquet or Excel; may be compressed."
+FORMATS = "svmlight/LETOR, CSV, TSV, JSON lines, Parquet or Excel; may be compressed."
 
 
 def option(
@@ -33,7 +33,9 @@ def column(text: str, *names: str) -> Any:
 # Files
 
 Model: TypeAlias = Annotated[Path, argument("A model saved by rankwise fit.", "MODEL")]
-Data: TypeAlias = Annotated[Path, argument(f"The items: {FORMATS}", "DATA")]
+Data: TypeAlias = Annotated[
+    list[Path], argument(f"The items, files or patterns (part-*.csv): {FORMATS}", "DATA...")
+]
 NewModel: TypeAlias = Annotated[Path, option("The file for the model.", "MODEL", "--output", "-o")]
 NewFile: TypeAlias = Annotated[Path, option("The file to write.", "FILE", "--output", "-o")]
 Json: TypeAlias = Annotated[bool, option("Print JSON.", None, "--json")]
@@ -75,6 +77,14 @@ YColumn: TypeAlias = Annotated[
     str | None,
     column("Column of the scores, if not y, label, score, relevance, grade or rating.", "--y"),
 ]
+Positive: TypeAlias = Annotated[
+    str | None,
+    option(
+        "The label that should rank above all others, if the scores are labels such as yes and no.",
+        "LABEL",
+        panel=TABLES,
+    ),
+]
 QidColumn: TypeAlias = Annotated[
     str | None,
     column("Column of the queries, if not qid, query_id, query, search_id or session_id.", "--qid"),
@@ -94,6 +104,12 @@ FeatureColumns: TypeAlias = Annotated[
 ]
 
 
+Group: TypeAlias = Annotated[
+    str | None,
+    column("Column of what is held out together, such as the patients that items come from."),
+]
+
+
 @final
 @dataclass(frozen=True)
 class DataLayout:
@@ -105,17 +121,19 @@ class DataLayout:
     zero_based: bool | None = None
     drop: tuple[str, ...] = ()
     item: str | None = None
+    positive: str | None = None
+    categories: tuple[str, ...] = ()
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns of a table, as arguments of `read_table`."""
+        """The columns of a table, as arguments of every reader of tables."""
         chosen = {"y": self.y, "qid": self.qid, "features": self.features}
         return {**chosen, "drop": self.drop}
 
     @property
     def names_columns(self) -> bool:
         """Whether a column is named; only tables have columns."""
-        return any((*self.columns.values(), self.item))
+        return any((*self.columns.values(), self.item, self.positive, self.categories))
 
 
 class Command(ABC):
@@ -140,6 +158,7 @@ class ItemsCommand(Command, ABC):
         ),
     ] = None
     y: YColumn = None
+    positive: Positive = None
     qid: QidColumn = None
     item: ItemColumn = None
     features: FeatureColumns = None
@@ -152,7 +171,14 @@ class ItemsCommand(Command, ABC):
     def layout(self) -> DataLayout:
         """How to read the data files."""
         chosen, dropped = column_names(self.features), column_names(self.drop) or ()
-        return DataLayout(self.y, self.qid, chosen, self.zero_based, dropped, self.item)
+        return DataLayout(
+            self.y, self.qid, chosen, self.zero_based, dropped, self.item, self.positive
+        )
+
+
+def without(layout: DataLayout, column: str | None) -> DataLayout:
+    """Return a layout whose features are without a column that has another role."""
+    return layout if column is None else replace(layout, drop=(*layout.drop, column))
 
 
 def column_names(text: str | None) -> tuple[str, ...] | None:

@@ -342,6 +342,8 @@ def _header(path: str | os.PathLike[str], line: bytes, delimiter: str) -> list[s
     except csv.Error as error:
         raise bad_line(path, 1, f"a header ({error})", decode(line.strip())) from error
     names = [cell.strip() for cell in cells]
+    if len(names) > 1 and not names[0]:  # pandas writes its index without a name, and calls it so
+        names[0] = "Unnamed: 0"
     if not all(names) or not names:
         raise bad_line(path, 1, "a header with a name for each column", decode(line.strip()))
     for name in names:

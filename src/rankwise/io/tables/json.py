@@ -39,6 +39,8 @@ class JsonTable(DataTable):
                 if format_suffix(path) in LINES_SUFFIXES:
                     return cls(path, _by_column(path, _lines(path, stream)))
                 content = json.load(stream)
+        except DataFileError:  # which is a ValueError, and names its line
+            raise
         except (ValueError, RecursionError) as error:
             raise DataFileError(f"{os.fspath(path)}: expected JSON, got {error}.") from error
         if isinstance(content, dict):

@@ -6,12 +6,13 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.display import listed
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.data import ColumnNames, ItemColumns, RankingData, hint_for, is_decimal_comma
 from rankwise.io.files import format_suffix, open_write
@@ -42,7 +43,8 @@ def read_table(
     drop: str | Sequence[str] = (),
     item: str | None = None,
     find_item: bool = False,
-    categories: Sequence[str] | Literal["auto"] | None = None,
+    categories: str | Sequence[str] | None = None,
+    positive: str | None = None,
 ) -> RankingData:
     r"""Read items from a CSV, TSV, JSON, JSON lines, Parquet or Excel file with named columns.
 
@@ -79,7 +81,11 @@ def read_table(
         For rankers that take raw tables, such as `AutoRanker`: the features that hold text. Other
         features may then have blanks, which become NaN. ``"auto"`` finds the columns of text, and
         leaves out columns of ids, dates, or text that differs from row to row, unless ``features``
-        names them; ``columns`` of the result says which.
+        names them; ``columns`` of the result says which. Names beside ``"auto"`` are columns of
+        numbers to be taken as text, such as the ids of brands.
+    positive
+        The label that should rank above all others, where the column of scores holds labels: rows
+        with it have the score 1, others 0. True and False need no such choice.
 
     Raises
     ------
@@ -103,34 +109,44 @@ def read_table(
     if find_item and columns.item is None and features is not None:
         taken = [*columns.features, columns.y, columns.qid]
         columns = columns._replace(item=names.usual_item(taken))
-    others = [if_any(columns.y)], [*if_any(columns.qid), *if_any(columns.item)]
-    raw = _RawFeatures(table, names, categories, are_named=features is not None)
+    has_qid = columns.qid is not None
+    labels = _labels(names, table, columns.y, positive)
+    scored = [if_any(columns.y if labels is None else None)]
+    others = scored, [*if_any(columns.qid), *if_any(columns.item)]
+    raw = _RawFeatures.of(table, names, categories, are_named=features is not None, has_qid=has_qid)
     try:
-        if raw.has_text:
+        if raw.text:
             (X, columns), ((targets,), ids) = raw.read(columns), table.read(*others)
         else:
             (X, targets), ids = table.read([columns.features, *others[0]], others[1])
     except CellError as error:
         if error.column == columns.y:
+            if {word.casefold() for word in table.words(columns.y)} <= {"true", "false"}:
+                return read_table(
+                    path, y=y, qid=qid, features=features, drop=drop, item=item,
+                    find_item=find_item, categories=categories, positive="true",
+                )  # fmt: skip
             raise DataFileError(
                 f"{error} Scores are numbers, higher is better: for two groups write 1 for one "
-                "and 0 for the other."
+                "and 0 for the other, or say with positive=... which label ranks above."
             ) from error
         is_feature = error.column in columns.features
-        if categories is None or raw.has_text or not is_feature:
+        if categories is None or raw.text or not is_feature:
             raise _with_hint(error, are_named=features is not None or not is_feature) from error
         (X, columns), ((targets,), ids) = raw.read(columns), table.read(*others)
     if features is None:
         for name, values in zip(columns.features, X.T, strict=True):
             cells = None if name in columns.categories else values.astype(float)
-            names.refuse_id(name, cells, has_qid=columns.qid is not None)
+            if name not in raw.text:
+                names.refuse_id(name, cells, has_qid=has_qid)
+    y_given = labels if labels is not None else targets[:, 0] if columns.y is not None else None
     return RankingData(
         X,
-        y=targets[:, 0] if columns.y is not None else None,
+        y=y_given,
         qid=ids[0] if columns.qid is not None else None,
         feature_names=columns.features,
         items=ids[-1] if columns.item is not None else None,
-        columns=columns,
+        columns=columns._replace(positive=positive),
     )
 
 
@@ -144,6 +160,31 @@ def _with_hint(error: CellError, *, are_named: bool) -> DataFileError:
     )
 
 
+def _labels(
+    names: ColumnNames, table: DataTable, y: str | None, positive: str | None
+) -> FloatArray | None:
+    """Return 1 for the label that should rank above, else 0; None if the column holds scores."""
+    if y is None or positive is None:
+        return None
+    words, above = table.words(y), positive.strip().casefold()
+    same = {word for word in set(words) if _is_same(word.strip().casefold(), above)}
+    if not same and len(set(words)) > 1:
+        known = ColumnNames(sorted(set(words)), names.owner, names.error)
+        raise names.error(
+            f"{names.owner} must have the label `positive` in the column {y!r}: got {positive!r}, "
+            f"where labels are {listed(known.names)}.{known.did_you_mean(positive)}"
+        )
+    return np.array([float(word in same) for word in words])
+
+
+def _is_same(word: str, other: str) -> bool:
+    """Return whether two labels are the same, as texts or as numbers."""
+    try:
+        return word == other or float(word) == float(other)
+    except ValueError:
+        return False
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class _RawFeatures:
@@ -153,21 +194,37 @@ class _RawFeatures:
     ----------
     table, names
         The file and its columns.
-    categories
-        The columns of text, or ``"auto"`` to find them.
+    text
+        The columns that are known to hold text.
+    finds_text
+        Whether other columns of text are found.
     are_named
         Whether the features were named; if so, none is left out.
+    has_qid
+        Whether a column holds the queries.
     """
 
     table: DataTable
     names: ColumnNames
-    categories: Sequence[str] | Literal["auto"] | None
+    text: tuple[str, ...]
+    finds_text: bool
     are_named: bool
+    has_qid: bool
 
-    @property
-    def has_text(self) -> bool:
-        """Whether some columns are known to hold text."""
-        return bool(self.categories) and self.categories != "auto"
+    @classmethod
+    def of(
+        cls,
+        table: DataTable,
+        names: ColumnNames,
+        categories: str | Sequence[str] | None,
+        *,
+        are_named: bool,
+        has_qid: bool,
+    ) -> Self:
+        """Take ``"auto"``, names of columns, or both."""
+        asked = [categories] if isinstance(categories, str) else list(categories or ())
+        known = tuple(names.chosen([name for name in asked if name != "auto"], "categories"))
+        return cls(table, names, known, "auto" in asked, are_named, has_qid)
 
     def read(self, columns: ItemColumns) -> tuple[NDArray[Any], ItemColumns]:
         """Return the features, and the columns with the categories and those left out."""
@@ -187,12 +244,14 @@ class _RawFeatures:
         for j, cells in enumerate(kept.values()):
             X[:, j] = cells
         return X, columns._replace(
-            features=list(kept), categories=tuple(text), left_out=tuple(left_out)
+            features=list(kept),
+            categories=tuple(text),
+            left_out=(*columns.left_out, *left_out),
         )
 
     def _values(self, name: str, words: list[str]) -> FloatArray | None:
         """Return the numbers of a column; None if it holds text, where text is allowed."""
-        if self.has_text and name in (self.categories or ()):
+        if name in self.text:
             return None
         values = _numbers_or_blanks(words)
         if values is None:
@@ -205,15 +264,18 @@ class _RawFeatures:
             at for at, word in enumerate(words) if word and _numbers_or_blanks([word]) is None
         )
         hint = hint_for(words[wrong], name)
-        finds_text = self.categories == "auto"
-        if not finds_text or is_decimal_comma(words[wrong]):
-            expected = "a number or a blank" if finds_text else "a number, as was learned from"
+        if not self.finds_text or is_decimal_comma(words[wrong]):
+            expected = "a number or a blank" if self.finds_text else "a number, as was learned from"
             got = repr(words[wrong])
             raise CellError(self.names.owner, f"row {wrong + 1}", name, expected, got, hint)
 
     def _why_left_out(self, name: str, words: list[str], values: FloatArray | None) -> str | None:
         if values is None:
-            return self.names.why_no_category(name, words)
+            return (
+                None
+                if name in self.text
+                else self.names.why_no_category(name, words, has_qid=self.has_qid)
+            )
         return "blank everywhere" if np.isnan(values).all() else None
 
 
@@ -231,9 +293,10 @@ def _numbers_or_blanks(words: list[str]) -> FloatArray | None:
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
-    """Write named columns to a CSV, TSV, JSON (plain, .gz, .xz, .bz2) or Parquet file, atomically.
+    """Write named columns to a CSV, TSV, JSON, JSON lines or Parquet file, atomically.
 
-    Numbers are written with enough digits to read the same ones back.
+    All but Parquet may be compressed (.gz, .xz, .bz2). Numbers are written with enough digits to
+    read the same ones back.
 
     Parameters
     ----------

@@ -251,6 +251,9 @@ class ConditionalRankRLSCV(ConditionalRanker):
     """
 
     path_: SelectionPath
+    alpha_: float
+    held_out_value_: float
+    held_out_scores_: FloatArray
 
     def __init__(
         self,

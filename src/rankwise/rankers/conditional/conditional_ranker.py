@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from os import PathLike
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 import scipy
@@ -24,8 +24,9 @@ from rankwise.core.checks import (
 from rankwise.core.devices import place
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
 from rankwise.core.namespaces import Array, like, to_host
-from rankwise.core.params import Count, check_call
+from rankwise.core.params import AtLeast, Count, Shape, Size, check_call
 from rankwise.core.queries import Queries, TrainingData
+from rankwise.core.storable import Finite
 from rankwise.features.function_space import Expansion
 from rankwise.features.kernels import Kernel, finite_kernel, refuse_sparse
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, Ties
@@ -248,9 +249,10 @@ class ConditionalRanker(BaseEstimator, ABC):
     ties: Ties
     query_weight: Literal["items", "pairs", "equal"]
     device: str | None
-    condition_predictor_: Expansion
-    item_predictor_: Expansion
-    dual_coef_: FloatArray
+    n_features_in_: Annotated[int, AtLeast(0), Size("n_features")]
+    condition_predictor_: Annotated[Expansion, Shape("n_conditions", "n_features", of="rows")]
+    item_predictor_: Annotated[Expansion, Shape("n_items", "n_item_features", of="rows")]
+    dual_coef_: Annotated[FloatArray, Finite(), Shape("n_conditions", "n_items")]
 
     def _problem(
         self,

@@ -30,8 +30,9 @@ from rankwise.core.params import (
     checked,
 )
 from rankwise.core.queries import Queries, TrainingData
+from rankwise.core.storable import Counted
 from rankwise.features.function_space import Basis, FunctionSpace, basis_space, function_space
-from rankwise.features.kernels import KernelLike, Precomputed
+from rankwise.features.kernels import Kernel, KernelLike, Precomputed
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.dorm.cutting_planes import solve
@@ -65,7 +66,12 @@ class DirectRanker(PointRanker, ABC):
 
     kernel: Any
     basis: int | ArrayLike | None
+    kernel_: Kernel
     solution_: CertifiedSolution
+    C_: float
+    n_iter_: Counted
+    decay_: Any
+    improvement_: float
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -260,6 +260,11 @@ class DORMCV(DirectRanker):
     (True, 2, (5, 20))
     """
 
+    objective_: Any
+    path_: SelectionPath
+    search_: list[Candidate]
+    held_out_value_: float
+
     def __init__(
         self,
         Cs: Annotated[int | ArrayLike, CheckedWith("y")] = 8,
@@ -370,7 +375,7 @@ class DORMCV(DirectRanker):
     def _search(self, problems: Problems, judge: Judge, solver: GridSolver) -> JudgedGrid:
         """Judge all settings and return the best; an interrupt keeps what is done."""
         judged: list[JudgedGrid] = []
-        self.search_: list[Candidate] = []
+        self.search_ = []
         measure = self._measure()
         # every objective, kernel and decay, for every C
         try:

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.devices import on_device
 from rankwise.core.params import Advice, AtLeast, CheckedWith, Count, RandomSeed, checked
+from rankwise.core.storable import Counted, Finite
 from rankwise.features.components import Solver
 from rankwise.features.kernels import Kernel, KernelLike
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
@@ -108,6 +109,9 @@ class KPCRank(ClosedFormRanker):
     >>> ranker.n_components_, bool(ranker.score(X, y, qid=qid) > 0.9)
     (20, True)
     """
+
+    n_components_: Counted
+    variances_: Annotated[FloatArray, Finite()]
 
     def __init__(
         self,
@@ -245,6 +249,9 @@ class KPCRankCV(ClosedFormCV):
     np.True_
     """
 
+    n_components_: Counted
+    variances_: Annotated[FloatArray, Finite()]
+
     def __init__(
         self,
         max_components: Count = 100,
@@ -313,7 +320,7 @@ class KPCRankCV(ClosedFormCV):
             rows, data, X, X_val, y_val, qid_val, pairs_val, pair_weight_val, named=(y, qid)
         )
         options = {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
-        self.search_: list[Candidate] = []
+        self.search_ = []
         best: _ChosenComponents | None = None
         for kernel in as_settings(given.kernel, "kernel"):
             kernel = kernel.fitted_to(rows, data.sample_weight)

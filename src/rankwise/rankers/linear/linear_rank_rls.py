@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.core.arrays import FloatArray, Matrix
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import place
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
@@ -29,6 +29,7 @@ from rankwise.core.params import (
     checked,
 )
 from rankwise.core.queries import TrainingData
+from rankwise.core.storable import Counted, Finite, Stored
 from rankwise.features.function_space import Identity
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.frames import read_columns
@@ -202,10 +203,11 @@ class LinearRankRLS(PointRanker):
     True
     """
 
-    alpha_: Any
-    n_iter_: Any
-    best_iter_: Any
-    held_out_value_: Any
+    alpha_: Annotated[Any, Stored(float | Annotated[FloatArray, Finite()])]
+    n_iter_: Annotated[Any, Stored(Counted | IntArray)]
+    best_iter_: Annotated[Any, Stored(Counted | IntArray)]
+    held_out_value_: Annotated[Any, Stored(float | FloatArray | None)]
+    history_: dict[str, Any]
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.devices import on_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
 from rankwise.core.params import CheckedWith, RandomSeed, checked
+from rankwise.core.storable import Finite, Stored
 from rankwise.features.function_space import choose_basis
 from rankwise.features.kernels import KernelLike, as_kernel
 from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
@@ -137,6 +138,11 @@ class RankRLSCV(ClosedFormCV):
     ((31, 12), (60,))
     """
 
+    paths_: list[SelectionPath]
+    cost_: Cost
+    ties_: Ties
+    alpha_: Annotated[Any, Stored(float | Annotated[FloatArray, Finite()])]
+
     def __init__(
         self,
         alphas: Alphas = ALPHAS,
@@ -237,7 +243,7 @@ class RankRLSCV(ClosedFormCV):
         best so far, so that no decomposition outlives its setting.
         """
         settings = self._settings(problem)
-        self.search_: list[Candidate] = []
+        self.search_ = []
         best: _BestSetting | None = None
         try:
             for setting in followed(settings, len(settings), "RankRLSCV", shown=self.progress):
@@ -272,7 +278,7 @@ class RankRLSCV(ClosedFormCV):
         self.path_, self.held_out_scores_ = best.path, best.scores
         self.paths_ = list(best.paths)
         self.held_out_value_ = best.value
-        self.alpha_: Any = float(best.alphas[0]) if len(best.alphas) == 1 else best.alphas
+        self.alpha_ = float(best.alphas[0]) if len(best.alphas) == 1 else best.alphas
 
 
 @final

@@ -22,6 +22,7 @@ from rankwise.core.params import (
     checked,
 )
 from rankwise.core.queries import TrainingData
+from rankwise.core.storable import Counted
 from rankwise.features.function_space import FunctionSpace, explicit_space
 from rankwise.features.kernels import Kernel, KernelLike, Precomputed
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
@@ -141,6 +142,9 @@ class RankSVM(PointRanker):
     """
 
     kernel: Any
+    kernel_: Kernel
+    solution_: CertifiedSolution
+    n_iter_: Counted
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -31,13 +31,15 @@ from rankwise.core.params import (
     Count,
     Positive,
     RandomSeed,
+    Shape,
     checked,
 )
 from rankwise.core.queries import TrainingData
+from rankwise.core.storable import Counted, Finite, FitsState
 from rankwise.core.threads import n_threads
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.io.frames import read_columns
-from rankwise.io.tree_text import trees_only
+from rankwise.io.tree_text import are_trees, trees_only
 from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
@@ -71,6 +73,11 @@ ALL_TRUNCATION = 30
 
 Rate = Callable[[FloatArray], tuple[float, float]]
 """The weighted sum of a measure over held-out queries at given scores, and the sum of weights."""
+
+
+def _are_trees(model: NDArray[np.uint8], state: Mapping[str, Any]) -> bool:
+    """Return whether bytes are the text of trees over the features of a ranker."""
+    return are_trees(model.tobytes(), state["n_features_in_"])
 
 
 @final
@@ -156,6 +163,14 @@ class BoostedRanker(Ranker):
     >>> bool(ranker.held_out_value_ > 0.95)
     True
     """
+
+    n_trees_: Counted
+    model_: Annotated[NDArray[np.uint8], Shape("n_bytes"), FitsState(_are_trees)]
+    feature_importances_: Annotated[FloatArray, Finite(), Shape("n_features")]
+    path_: SelectionPath | None
+    held_out_value_: float
+    held_out_scores_: FloatArray | None
+    ending_: Ending
 
     def __init__(
         self,
@@ -320,7 +335,7 @@ class BoostedRanker(Ranker):
         # why growing ended, and the queries
         rule = StoppingRule(np.inf, self.n_trees)
         reason = found.grown.reason
-        self.ending_: Ending = rule.end(reason, self.n_trees_, float("nan"))
+        self.ending_ = rule.end(reason, self.n_trees_, float("nan"))
         self._remember(data)
         graph = PreferenceGraph.of(data, query_weight=self.query_weight)
         self.n_ignored_queries_ = graph.n_ignored_queries

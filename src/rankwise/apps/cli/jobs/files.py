@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,29 +19,34 @@ from rankwise.io.comparison_columns import ComparisonColumns
 from rankwise.io.comparisons import read_comparisons, read_pairs
 from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
 from rankwise.io.files import format_suffix, refuse_unwritable
-from rankwise.io.reading import read
-from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table
+from rankwise.io.reading import files_of, read
+from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_column
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load
 
 _DOCUMENT_ID = re.compile(r"docid\s*=\s*(\S+)")
 
 
+def named(paths: Sequence[Path]) -> str:
+    """Return the names of files as messages show them."""
+    return listed([str(path) for path in paths])
+
+
 def read_data(
-    path: Path,
+    paths: Sequence[Path],
     layout: DataLayout,
     *,
     n_features: int | None = None,
     names: tuple[str, ...] | None = None,
     find_items: bool = False,
-    categories: Sequence[str] | Literal["auto"] | None = None,
+    categories: str | Sequence[str] | None = None,
 ) -> RankingData:
-    """Read a data file, with the features of a model if one is given.
+    """Read data files, with the features of a model if one is given.
 
     Parameters
     ----------
-    path
-        The file.
+    paths
+        The files, which may be patterns.
     layout
         The columns of a table, the numbering of svmlight features.
     n_features
@@ -53,21 +58,21 @@ def read_data(
     categories
         The columns of a table that hold text, for rankers that take it; see `read_table`.
     """
-    options = reading_options(path, layout)
-    if not is_table(path):
+    options = reading_options(paths, layout)
+    if not is_table(paths):
         comments = "keep" if find_items else "skip"
-        data = read(path, **options, n_features=n_features, comments=comments)
+        data = read(paths, **options, n_features=n_features, comments=comments)
         if find_items:
             data = replace(data, items=_document_ids(data.comments))
     else:
         if layout.features is None:
             options["features"] = names
         options |= {"item": layout.item, "find_item": find_items, "categories": categories}
-        data = read(path, **options)
+        data = read(paths, **options, positive=layout.positive)
     if n_features is not None and data.n_features != n_features:
         raise InvalidInputError(
-            f"{path} must have the {n_features} features of the model: it has {data.n_features}. "
-            "Choose the columns with --features."
+            f"{named(paths)} must have the {n_features} features of the model: it has "
+            f"{data.n_features}. Choose the columns with --features."
         )
     return data
 
@@ -78,7 +83,7 @@ def _document_ids(comments: list[str] | None) -> NDArray[Any] | None:
     return np.array([match[1] for match in found if match]) if found and all(found) else None
 
 
-def print_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
+def print_columns(paths: Sequence[Path], layout: DataLayout, data: RankingData) -> None:
     """Say how columns are used, unless they were named."""
     columns = data.columns
     if columns is None:
@@ -99,23 +104,23 @@ def print_columns(path: Path, layout: DataLayout, data: RankingData) -> None:
         shown = ", ".join(f"{name} ({reason})" for name, reason in columns.left_out)
         guessed.append(f"left out {shown}")
     if guessed:
-        print(f"Read {path}: {'; '.join(guessed)}.")
+        print(f"Read {named(paths)}: {'; '.join(guessed)}.")
 
 
 def read_data_of(
-    ranker: Any, path: Path, layout: DataLayout, *, find_items: bool = False
+    ranker: Any, paths: Sequence[Path], layout: DataLayout, *, find_items: bool = False
 ) -> RankingData:
-    """Read a data file with the features, names and numbering that a ranker was fitted with."""
+    """Read data files with the features, names and numbering that a ranker was fitted with."""
     known = vars(ranker)
     names = known.get("feature_names_in_")
     if layout.zero_based is None and "zero_based_" in known:
         layout = replace(layout, zero_based=known["zero_based_"])
     columns = known.get("table_columns_", {})
-    if is_table(path):
-        layout = _with_known_columns(path, layout, columns)
+    if is_table(paths):
+        layout = _with_known_columns(paths, layout, columns)
     takes_raw = ranker.__sklearn_tags__().input_tags.string
     return read_data(
-        path,
+        paths,
         layout,
         n_features=ranker.n_features_in_,
         names=None if names is None else tuple(map(str, names)),
@@ -135,20 +140,23 @@ def remember_columns(ranker: Any, data: RankingData) -> None:
         roles = {"y": columns.y, "qid": columns.qid, "item": columns.item}
         ranker.table_columns_ = {
             **{role: [name] for role, name in roles.items() if name is not None},
+            **({} if columns.positive is None else {"positive": [columns.positive]}),
             "categories": list(columns.categories),
         }
 
 
 def _with_known_columns(
-    path: Path, layout: DataLayout, columns: dict[str, list[str]]
+    paths: Sequence[Path], layout: DataLayout, columns: dict[str, list[str]]
 ) -> DataLayout:
     """Return a layout with the columns that were learned from, if the file has them."""
-    present = set(open_table(path).names) if columns else set()
-    found = {
+    present = set(open_table(files_of(paths)[0]).names) if columns else set()
+    found: dict[str, str] = {
         role: columns[role][0]
         for role in ("y", "qid", "item")
         if role in columns and columns[role][0] in present and getattr(layout, role) is None
     }
+    if "positive" in columns and layout.positive is None:
+        found["positive"] = columns["positive"][0]
     return replace(layout, **found)  # type: ignore[arg-type]
 
 
@@ -163,11 +171,11 @@ def load_ranker(path: Path, *others: type) -> Any:
     return ranker
 
 
-def reading_options(path: Path, layout: DataLayout) -> dict[str, Any]:
-    """Return the options of the layout for a reader of the file, whole or in parts."""
-    if is_table(path):
+def reading_options(paths: Sequence[Path], layout: DataLayout) -> dict[str, Any]:
+    """Return the options of the layout for a reader of the files, whole or in parts."""
+    if is_table(paths):
         return layout.columns
-    _refuse_columns(path, layout)
+    _refuse_columns(paths, layout)
     return {"zero_based": "auto" if layout.zero_based is None else layout.zero_based}
 
 
@@ -219,12 +227,12 @@ def read_preferences(
     return {"pairs": edges, "pair_margin": margin, "pair_weight": weight}
 
 
-def given_scores(path: Path, data: RankingData) -> FloatArray:
+def given_scores(paths: Sequence[Path], data: RankingData) -> FloatArray:
     """Return the scores of a data file, which must hold some."""
     if data.y is None:
         raise DataFileError(
-            f"{path}: expected a column of scores named {', '.join(USUAL_NAMES['y'])}, got none. "
-            "Name it with --y."
+            f"{named(paths)}: expected a column of scores named {', '.join(USUAL_NAMES['y'])}, got "
+            "none. Name it with --y."
         )
     return data.y
 
@@ -235,18 +243,30 @@ def read_validation(
     """Return validation data as ``fit`` takes them; nothing without a file."""
     if path is None:
         return {}
-    data = read_data(path, layout, n_features=n_features, names=names)
-    return {"X_val": data.X, "y_val": given_scores(path, data), "qid_val": data.qid}
+    data = read_data([path], layout, n_features=n_features, names=names)
+    return {"X_val": data.X, "y_val": given_scores([path], data), "qid_val": data.qid}
 
 
-def is_table(path: Path) -> bool:
-    """Return whether a file is a table, by its name."""
-    return format_suffix(path) in TABLE_SUFFIXES
+def is_table(paths: Sequence[Path]) -> bool:
+    """Return whether files are tables, by the name of the first."""
+    return format_suffix(paths[0]) in TABLE_SUFFIXES
 
 
-def usual_item(path: Path) -> str | None:
+def usual_item(paths: Sequence[Path]) -> str | None:
     """Return the column of a table with a common name for items."""
-    return ColumnNames.of_file(path, open_table(path).names).usual_item([])
+    first = files_of(paths)[0]
+    return ColumnNames.of_file(first, open_table(first).names).usual_item([])
+
+
+def read_words(paths: Sequence[Path], column: str, option: str) -> NDArray[Any]:
+    """Return the cells of a column of tables as text, such as the groups of items."""
+    if not is_table(paths):
+        raise InvalidInputError(
+            f"--{option} must name a column of a table: {named(paths)} is not a table. Give one."
+        )
+    tables = [(path, open_table(path)) for path in files_of(paths)]
+    words = [table.words(require_column(path, table, column, option)) for path, table in tables]
+    return np.array([word for part in words for word in part])
 
 
 def check_target(path: Path | None, *inputs: Path | None) -> None:
@@ -267,10 +287,10 @@ def check_target(path: Path | None, *inputs: Path | None) -> None:
     refuse_unwritable(path)
 
 
-def _refuse_columns(path: Path, layout: DataLayout) -> None:
+def _refuse_columns(paths: Sequence[Path], layout: DataLayout) -> None:
     if layout.names_columns:
         raise InvalidInputError(
             "--y, --qid, --features, --drop and --item must name columns of a table (.csv, .tsv, "
-            f".parquet, .xlsx): {path} is not a table. Leave them out; svmlight files need "
-            "none of them."
+            f".jsonl, .parquet, .xlsx): {named(paths)} is not a table. Leave them out; svmlight "
+            "files need none of them."
         )

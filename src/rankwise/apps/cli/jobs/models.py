@@ -27,8 +27,10 @@ from rankwise.apps.cli.jobs.files import (
     given_scores,
     is_table,
     load_ranker,
+    named,
     read_data,
     read_data_of,
+    read_words,
 )
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
@@ -47,7 +49,7 @@ from rankwise.io.rankings import (
     read_scores,
     write_scores,
 )
-from rankwise.io.tables.reading import open_table, require_column, write_table
+from rankwise.io.tables.reading import write_table
 from rankwise.measures.evaluation import Evaluation
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
@@ -60,7 +62,7 @@ DEFAULT_DIVERSE = 10
 
 def predict(command: Predict) -> None:
     """Write the scores to a file, or to standard output."""
-    check_target(command.output, command.model, command.data)
+    check_target(command.output, command.model, *command.data)
     ranked = _scored(command)
     if command.output is None:
         write_scores(sys.stdout, ranked.scores)
@@ -78,9 +80,9 @@ def _scored(command: Predict | RankCommand) -> RankedItems:
     data = read_data_of(ranker, command.data, command.layout, find_items=True)
     if isinstance(command, RankCommand) and data.qid is None and ranker.fitted_with_qid_:
         raise InvalidInputError(
-            f"{command.data} must name queries, as the data of {command.model} did: scores are "
-            "comparable only within a query. Name the column with --qid; for a single query, add "
-            "one that is the same in all rows."
+            f"{named(command.data)} must name queries, as the data of {command.model} did: scores "
+            "are comparable only within a query. Name the column with --qid; for a single query, "
+            "add one that is the same in all rows."
         )
     with columns_chosen():
         scores = ranker.predict(data.X, qid=data.qid)
@@ -89,12 +91,12 @@ def _scored(command: Predict | RankCommand) -> RankedItems:
 
 def rank(command: RankCommand) -> None:
     """Write the ranking to a file, or print it."""
-    check_target(command.output, command.model, command.data)
+    check_target(command.output, command.model, *command.data)
     if command.n_diverse is not None and command.sources is None:
         raise InvalidInputError(
             "--n-diverse must come with --sources: got it alone. Add --sources, or leave it out."
         )
-    ranked = _scored(command) if command.sources is None else _diverse(command)
+    ranked = _scored(command) if command.sources is None else _diverse(command, command.sources)
     ordered = ranked.in_order(command.top)
     if command.output is not None:
         ordered.write(command.output)
@@ -108,23 +110,16 @@ def rank(command: RankCommand) -> None:
     print_table(list(columns), [[*map(str, row[:-1]), f"{row[-1]:.4g}"] for row in rows])
 
 
-def _diverse(command: RankCommand) -> RankedItems:
+def _diverse(command: RankCommand, source: str) -> RankedItems:
     """Rank with items of different sources first, by a model that can."""
-    if not is_table(command.data):
-        raise InvalidInputError(
-            f"--sources must name a column of a table: {command.data} is not a table. Give one."
-        )
+    sources = read_words(command.data, source, "sources")
     ranker = load_ranker(command.model)
     if not isinstance(ranker, rankwise.DORM | rankwise.DORMCV):
         raise InvalidInputError(
             f"--sources must come with a model of fit dorm: {command.model} holds a "
             f"{type(ranker).__name__}. Fit one, or leave --sources out."
         )
-    assert command.sources is not None
-    # the sources, then the diverse order of the items
-    table = open_table(command.data)
-    column = require_column(command.data, table, command.sources, "sources")
-    sources = np.array(table.words(column))
+    # the diverse order of the items
     data = read_data_of(ranker, command.data, command.layout, find_items=True)
     number = command.n_diverse or DEFAULT_DIVERSE
     with columns_chosen():
@@ -148,7 +143,7 @@ def _ranks(order: IntArray, qid: Any) -> IntArray:
 def evaluate(command: Evaluate) -> None:
     """Print the mean of each measure; write the values per query if requested."""
     measures = _measures(command)
-    check_target(command.per_query, command.data, command.scores)
+    check_target(command.per_query, *command.data, command.scores)
     evaluation = _evaluation(command, measures)
     if command.per_query is not None:
         write_table(command.per_query, evaluation.per_query)
@@ -171,27 +166,36 @@ def _evaluation(command: Evaluate, measures: list[Measure] | None) -> Evaluation
     if is_table(command.data):
         layout = replace(layout, features=())
     data = read_data(command.data, layout, find_items=True)
-    scores = _scores_of(command, data)
-    return rankwise.evaluate(given_scores(command.data, data), scores, data.qid, measures)
+    scores, qid = _scores_of(command, data)
+    return rankwise.evaluate(given_scores(command.data, data), scores, qid, measures)
 
 
-def _scores_of(command: Evaluate, data: RankingData) -> FloatArray:
-    """Return a score for each item, matched by name if the file has names, else by position."""
+def _scores_of(command: Evaluate, data: RankingData) -> tuple[FloatArray, Any]:
+    """Return a score for each item, matched by name if the file has names, and the queries.
+
+    Data without queries take those of the scores, which are comparable only within a query.
+    """
     # a table of ranked items is matched by name, a list of scores by position
     if format_suffix(command.scores) in RANKING_SUFFIXES:
-        return read_ranked(command.scores).matched(command.data, data.qid, data.items)
+        ranked, source = read_ranked(command.scores), named(command.data)
+        scores = ranked.matched(source, data.qid, data.items)
+        if data.qid is not None or ranked.qid is None:
+            return scores, data.qid
+        places = replace(ranked, scores=np.arange(len(ranked), dtype=float))
+        rows = places.matched(source, None, data.items).astype(int)
+        return scores, ranked.qid[rows]
     if looks_like_model(command.scores):
         raise InvalidInputError(
             f"{command.scores} must hold scores: it is a model. Score the items first: rankwise "
-            f"predict {command.scores} {command.data} -o scores.csv"
+            f"predict {command.scores} {' '.join(map(str, command.data))} -o scores.csv"
         )
     scores = read_scores(command.scores)
     if len(scores) != data.n_items:
         raise InvalidInputError(
-            f"{command.scores} must hold one score for each item of {command.data}: there are "
-            f"{data.n_items} items and {len(scores)} scores."
+            f"{command.scores} must hold one score for each item of {named(command.data)}: there "
+            f"are {data.n_items} items and {len(scores)} scores."
         )
-    return scores
+    return scores, data.qid
 
 
 def _print_evaluation(evaluation: Evaluation) -> None:
@@ -246,7 +250,7 @@ def _row(command: ExplainCommand, data: RankingData, flag: str, text: str) -> in
     if names.count(text) != 1:
         known = ", or the name of one item" if names else ""
         raise InvalidInputError(
-            f"{flag} must be a row of {command.data}, 0 to {data.n_items - 1}{known}: got "
+            f"{flag} must be a row of {named(command.data)}, 0 to {data.n_items - 1}{known}: got "
             f"{text}.{hint(text, names)}"
         )
     return names.index(text)
@@ -255,7 +259,7 @@ def _row(command: ExplainCommand, data: RankingData, flag: str, text: str) -> in
 def report(command: ReportCommand) -> None:
     """Judge the models on the items of the file and write the page."""
     models = [command.model, *(command.beside or [])]
-    check_target(command.output, command.data, *models)
+    check_target(command.output, *command.data, *models)
     if command.output.suffix.lower() not in (".html", ".htm"):
         raise InvalidInputError(
             f"-o must name a file that ends in .html: got {command.output}. For a PDF, print the "

@@ -1,30 +1,29 @@
 """Jobs about small samples: leave-pair-out and permutation-test."""
 
+from typing import Any
+
+import numpy as np
+
 import rankwise
-from rankwise.apps.cli.commands import LeavePairOut, PermutationCommand
-from rankwise.apps.cli.jobs.files import given_scores, read_data
-from rankwise.apps.cli.jobs.parameters import values_of
+from rankwise.apps.cli.commands import LeavePairOut, PermutationCommand, SmallSampleCommand
+from rankwise.apps.cli.jobs.files import given_scores, named, read_data, read_words
+from rankwise.apps.cli.jobs.parameters import is_watched, values_of
 from rankwise.apps.cli.output import print_json
 from rankwise.core.errors import InvalidInputError
+from rankwise.io.data import RankingData
 from rankwise.measures.registry import parse_measure
 
 
 def leave_pair_out(command: LeavePairOut) -> None:
     """Print the value and its interval."""
-    data = read_data(command.data, command.layout)
-    if data.qid is not None:
-        raise InvalidInputError(
-            f"{command.data} must be one ranking of all items to leave pairs out: it has queries. "
-            "Leave out whole queries with rankwise fit rls --alphas, or drop their column."
-        )
-    estimate = rankwise.leave_pair_out_auc(
-        data.X,
-        given_scores(command.data, data),
-        confidence=command.level,
-        **values_of(rankwise.leave_pair_out_auc, command.parameters),
-    )
+    values = values_of(rankwise.leave_pair_out_auc, command.parameters)
+    data, y = _read(command, one_ranking=True)
+    if command.group is None:
+        estimate: Any = rankwise.leave_pair_out_auc(data.X, y, confidence=command.level, **values)
+    else:
+        estimate = _leave_groups_out(command, data, y, values, confidence=command.level)
     if command.json:
-        print_json(estimate.to_dict())
+        print_json(_as_dict(estimate))
     else:
         print(f"AUC on unseen items: {estimate}")
 
@@ -33,15 +32,54 @@ def permutation_test(command: PermutationCommand) -> None:
     """Print the held-out value, its p-value and the values of shuffled scores."""
     measure = None if command.measure is None else parse_measure(command.measure)
     values = values_of(rankwise.permutation_test, command.parameters)
-    data = read_data(command.data, command.layout)
-    found = rankwise.permutation_test(
-        data.X,
-        given_scores(command.data, data),
-        data.qid,
-        measure=measure,
-        **values,
-    )
+    data, y = _read(command, one_ranking=command.group is not None)
+    if command.group is None:
+        found: Any = rankwise.permutation_test(data.X, y, data.qid, measure=measure, **values)
+    else:
+        if measure is not None or "alphas" in values:
+            raise InvalidInputError(
+                "--group must come without --measure and --alphas: groups are left out in pairs, "
+                "by a ranker with the default alpha. Leave them out."
+            )
+        found = _leave_groups_out(
+            command, data, y, values, n_permutations=values.get("n_permutations", 999)
+        )
     if command.json:
-        print_json(found.to_dict())
+        print_json(_as_dict(found))
     else:
         print(found)
+
+
+def _read(command: SmallSampleCommand, *, one_ranking: bool) -> tuple[RankingData, Any]:
+    data = read_data(command.data, command.layout)
+    if one_ranking and data.qid is not None:
+        raise InvalidInputError(
+            f"{named(command.data)} must be one ranking of all items to leave pairs out: it has "
+            "queries. Leave out whole queries with rankwise fit rls --alphas, or drop their column."
+        )
+    return data, given_scores(command.data, data)
+
+
+def _leave_groups_out(
+    command: SmallSampleCommand, data: RankingData, y: Any, values: dict[str, Any], **options: Any
+) -> Any:
+    """Leave out all items of two groups at a time, by a fit for each two."""
+    assert command.group is not None
+    known = {name: values[name] for name in ("alpha", "kernel", "ties") if name in values}
+    return rankwise.leave_pair_out(
+        rankwise.RankRLS(**{"ties": "keep", **known}),
+        data.X,
+        y,
+        read_words(command.data, command.group, "group"),
+        progress=is_watched(),
+        random_state=values.get("random_state", 0),
+        **options,
+    )
+
+
+def _as_dict(estimate: Any) -> dict[str, Any]:
+    """Return an estimate for JSON; of one by refits, its numbers that are known."""
+    if not isinstance(estimate, rankwise.PairEstimate):
+        return dict(estimate.to_dict())
+    numbers = {name: value for name, value in vars(estimate).items() if np.isscalar(value)}
+    return {name: value for name, value in numbers.items() if not np.isnan(value)}

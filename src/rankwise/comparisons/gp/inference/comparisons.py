@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self, final
+from typing import Annotated, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from rankwise.comparisons.gp.inference.likelihood_base import Outcomes
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.params import Shape
 from rankwise.core.storable import storable
 from rankwise.graph.edges import Incidence
 
@@ -37,12 +38,12 @@ class Comparisons:
         Who answered, counted from 1; 0 if unknown. By default all are unknown.
     """
 
-    winner: IntArray
-    loser: IntArray
-    count: FloatArray
-    tied: BoolArray
-    margin: FloatArray
-    judge: IntArray | None = None
+    winner: Annotated[IntArray, Shape("n_pairs")]
+    loser: Annotated[IntArray, Shape("n_pairs")]
+    count: Annotated[FloatArray, Shape("n_pairs")]
+    tied: Annotated[BoolArray, Shape("n_pairs")]
+    margin: Annotated[FloatArray, Shape("n_pairs")]
+    judge: Annotated[IntArray | None, Shape("n_pairs")] = None
 
     @classmethod
     def from_pairs(

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import final
+from typing import Annotated, final
 
 import numpy as np
 from scipy.linalg.blas import dgemv, dsyrk, dtrmv, dtrsm, dtrsv
@@ -19,6 +19,7 @@ from rankwise.comparisons.gp.inference.prior import (
 )
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import NumericalError
+from rankwise.core.params import Shape
 from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
@@ -67,10 +68,10 @@ class Posterior:
 
     prior: Prior
     likelihood: Likelihood
-    tau: FloatArray
-    nu: FloatArray
-    C: FloatArray
-    w: FloatArray
+    tau: Annotated[FloatArray, Shape("n_pairs")]
+    nu: Annotated[FloatArray, Shape("n_pairs")]
+    C: Annotated[FloatArray, Shape("rank", "rank")]
+    w: Annotated[FloatArray, Shape("rank")]
     log_evidence: float
     residual: float
     n_iter: int

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal, Self, TypeAlias, final
+from typing import Annotated, Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy.linalg import lapack
@@ -24,7 +24,8 @@ from rankwise.core.namespaces import (
     solve_triangular,
     to_host,
 )
-from rankwise.core.storable import storable
+from rankwise.core.params import Shape
+from rankwise.core.storable import PositionsIn, storable
 from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
 from rankwise.native.laplacians import squared_distances
@@ -62,13 +63,13 @@ class Prior:
     """
 
     comparisons: Comparisons
-    R: FloatArray
+    R: Annotated[FloatArray, Shape("n_rows", "rank")]
     pairs: Incidence
     rows: IntArray
-    root: FloatArray
-    basis: IntArray
-    items: IntArray
-    extra_noise: FloatArray
+    root: Annotated[FloatArray, Shape("rank", "rank")]
+    basis: Annotated[IntArray, Shape("rank"), Shape("rank", "two"), PositionsIn("n_basis_items")]
+    items: Annotated[IntArray, Shape("n_basis_items")]
+    extra_noise: Annotated[FloatArray, Shape("n_pairs")]
     triangular: bool
 
     @property

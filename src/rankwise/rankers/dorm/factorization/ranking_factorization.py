@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 from scipy.sparse import coo_array, csr_array, issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
@@ -21,8 +22,19 @@ from rankwise.core.errors import (
     NothingToLearnError,
     warn_caller,
 )
-from rankwise.core.params import Count, RandomSeed, Reads, Tolerance, check_call, checked
+from rankwise.core.params import (
+    AtLeast,
+    Count,
+    RandomSeed,
+    Reads,
+    Shape,
+    Size,
+    Tolerance,
+    check_call,
+    checked,
+)
 from rankwise.core.queries import Queries
+from rankwise.core.storable import Counted, Finite
 from rankwise.core.threads import serial_blas
 from rankwise.measures.graded import DiscountedGain
 from rankwise.measures.value import Judgements, Measure
@@ -143,7 +155,15 @@ class RankingFactorization(BaseEstimator):
     True
     """
 
+    n_features_in_: Annotated[int, AtLeast(0), Size("n_features")]
+    user_factors_: Annotated[FloatArray, Finite(), Shape("n_users", "n_components")]
+    item_factors_: Annotated[FloatArray, Finite(), Shape("n_features", "n_components")]
+    item_bias_: Annotated[FloatArray, Finite(), Shape("n_features")]
+    ratings_: Annotated[sparse.csr_array, Shape("n_users", "n_features")]
+    objective_values_: Annotated[FloatArray, Finite()]
+    n_iter_: Counted
     C_: float
+    n_ignored_users_: Counted
 
     def __init__(
         self,

@@ -9,7 +9,7 @@ import time
 
 import rankwise
 from rankwise.apps.cli.fit_commands import Fit, FitAuto, FitCommand
-from rankwise.apps.cli.jobs.files import remember_columns
+from rankwise.apps.cli.jobs.files import named, remember_columns
 from rankwise.apps.cli.jobs.fits.pairwise import fit_best_rls
 from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save, refuse_if
 from rankwise.apps.cli.jobs.parameters import values_of
@@ -27,6 +27,11 @@ def fit(command: Fit) -> None:
     problem = FitInput.read(command, takes_raw=command.validate is None)
     queries = Queries.of(problem.preferences["qid"], problem.data.n_items)
     if problem.is_raw or (queries.n_queries > 1 and command.validate is None):
+        refuse_if(
+            command.group is not None,
+            "--group must come with one ranking of all items by their numbers: got queries, text "
+            "or blanks. Leave it out; whole queries are held out anyway.",
+        )
         _search(command, problem)
         return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
@@ -42,8 +47,8 @@ def fit_auto(command: FitAuto) -> None:
     problem = FitInput.read(command, takes_raw=True)
     refuse_if(
         not problem.has_qid,
-        f"{command.train} must name queries for fit auto: it has none. Name the column with --qid, "
-        "or use fit rls for one global ranking.",
+        f"{named(command.train)} must name queries for fit auto: it has none. Name the column with "
+        "--qid, or use fit rls for one global ranking.",
     )
     _search(command, problem)
 

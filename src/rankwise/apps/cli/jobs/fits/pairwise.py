@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.model_selection import GroupKFold
 
 import rankwise
-from rankwise.apps.cli.fit_commands import FitCommand, FitKPCRank, FitLinear, FitRLS, FitSVM
+from rankwise.apps.cli.fit_commands import FitKPCRank, FitLinear, FitRLS, FitSVM, GroupCommand
 from rankwise.apps.cli.jobs.files import (
     check_target,
     columns_chosen,
     read_preferences,
     read_validation,
+    read_words,
     reading_options,
 )
 from rankwise.apps.cli.jobs.fits.training import (
@@ -32,8 +34,8 @@ from rankwise.apps.cli.jobs.fits.training import (
     refuse_if,
 )
 from rankwise.apps.cli.jobs.parameters import parse_size, refuse_idle, values_of
-from rankwise.core.arrays import FloatArray
-from rankwise.io.reading import open_stream
+from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.io.reading import files_of, open_stream
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.rls.rank_rls_cv import ALPHAS
@@ -41,6 +43,7 @@ from rankwise.selection.path import PAIR_MEASURES, SelectionPath
 from rankwise.solve.conjugate_gradients import last_known
 
 DEFAULT_MEMORY = "256M"
+MOST_FOLDS = 10
 
 
 # RankRLS
@@ -70,7 +73,7 @@ def fit_rls(command: FitRLS) -> None:
 
 
 def fit_best_rls(
-    command: FitCommand,
+    command: GroupCommand,
     texts: dict[str, Any],
     problem: FitInput,
     measure: Measure | None,
@@ -91,15 +94,34 @@ def fit_best_rls(
         given = read_preferences(pairs_val, problem.data.items, codes=codes)
         judges = {"pairs_val": given["pairs"], "pair_weight_val": given["pair_weight"]}
     unit = "query" if problem.has_qid else "comparison" if problem.has_pairs else "pair of items"
+    if command.group is not None:
+        values["cv"], unit = _folds_of_groups(command, problem), "group"
     known = ", ".join(map(repr, PAIR_MEASURES))
     refuse_if(
-        unit != "query" and measure not in (None, *PAIR_MEASURES),
+        unit not in ("query", "group") and measure not in (None, *PAIR_MEASURES),
         f"--measure must be one of {known} where each {unit} is left out: got {measure!r}. Give "
         "data with queries, or --validate.",
     )
     search = rankwise.RankRLSCV(measure=measure, **values).fit(X, **preferences, **judges)
     judged = f"on {pairs_val}" if judges else LEFT_OUT.format(unit)
+    if command.group is not None:
+        judged = f"by {len(values['cv'])} folds of the groups in the column {command.group!r}"
     return Fitted(search, "alpha", search.alpha_, search.path_, judged)
+
+
+def _folds_of_groups(command: GroupCommand, problem: FitInput) -> list[IntArray]:
+    """Return folds of the items that keep groups, such as patients, together."""
+    assert command.group is not None
+    refuse_if(
+        problem.has_qid or problem.has_pairs or bool(problem.validation),
+        "--group must come with one ranking of all items by their scores: got queries, --pairs or "
+        "--validate. Leave one of them out.",
+    )
+    groups = read_words(command.train, command.group, "group")
+    n_groups = len(np.unique(groups))
+    refuse_if(n_groups < 2, "--group must name a column with at least two groups: got one.")
+    split = GroupKFold(min(MOST_FOLDS, n_groups)).split(groups, groups=groups)
+    return [rows for _, rows in split]
 
 
 # LinearRankRLS
@@ -112,7 +134,12 @@ def fit_linear(command: FitLinear) -> None:
     check_target(None if ranker.checkpoint is None else Path(ranker.checkpoint))
     problem = None
     if command.stream:
-        check_target(command.output, command.train, command.validate)
+        check_target(command.output, *command.train, command.validate)
+        refuse_if(
+            len(files_of(command.train)) > 1 or command.positive is not None,
+            "--stream must come with one file and with scores: got several files or --positive. "
+            "Join the files, or use --workers, which reads several.",
+        )
     else:
         problem = FitInput.read(command, command.pairs)
 
@@ -171,12 +198,12 @@ def _fit_linear_file(command: FitLinear, ranker: "rankwise.LinearRankRLS", memor
     options = reading_options(command.train, command.layout)
     validation: dict[str, Any] = {}
     if command.validate is not None:
-        stream = open_stream(command.train, memory=memory // 8, **options)
+        stream = open_stream(command.train[0], memory=memory // 8, **options)
         names = None if stream.feature_names is None else tuple(stream.feature_names)
         validation = read_validation(command.validate, command.layout, stream.n_features, names)
     with columns_chosen():
         ranker.fit_file(
-            command.train, memory=memory, cache_dir=command.cache_dir, **options, **validation
+            command.train[0], memory=memory, cache_dir=command.cache_dir, **options, **validation
         )
 
 

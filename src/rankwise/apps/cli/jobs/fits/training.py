@@ -14,6 +14,7 @@ from rankwise.apps.cli.jobs.files import (
     check_target,
     given_scores,
     is_table,
+    named,
     print_columns,
     read_data,
     read_preferences,
@@ -83,12 +84,12 @@ class FitInput:
         takes_raw
             Whether text and blanks are taken as they are.
         """
-        check_target(command.output, command.train, pairs, command.validate)
+        check_target(command.output, *command.train, pairs, command.validate)
         # rows, then what is learned from: scores, or comparisons of a second file
         data = _read_training_items(command, takes_raw=takes_raw, find_items=pairs is not None)
         if data.n_items < 2 or data.n_features < 1:
             raise InvalidInputError(
-                f"{command.train} must hold at least 2 items and 1 feature: it has "
+                f"{named(command.train)} must hold at least 2 items and 1 feature: it has "
                 f"{counted(data.n_items, 'item', 'items')} and "
                 f"{counted(data.n_features, 'feature', 'features')}."
             )
@@ -134,7 +135,8 @@ class FitInput:
 def _read_training_items(command: FitCommand, *, takes_raw: bool, find_items: bool) -> RankingData:
     """Read the training file; if it holds text or blanks, name the command that accepts them."""
     if takes_raw:
-        return read_data(command.train, command.layout, categories="auto")
+        categories = ["auto", *command.layout.categories]
+        return read_data(command.train, command.layout, categories=categories)
     try:
         layout = command.layout
         if find_items and is_table(command.train):
@@ -144,8 +146,8 @@ def _read_training_items(command: FitCommand, *, takes_raw: bool, find_items: bo
         if not isinstance(error.__cause__ or error, CellError):
             raise
         raise DataFileError(
-            f"{error} rankwise fit {command.train} (without the name of a ranker) accepts text and "
-            "blanks."
+            f"{error} rankwise fit {named(command.train)} (without the name of a ranker) accepts "
+            "text and blanks."
         ) from error
 
 
