@@ -299,9 +299,9 @@ def leaderboard(command: LeaderboardCommand) -> None:
         return
     if command.output.suffix.lower() == ".html":
         pairs = table if isinstance(table, ComparisonTable) else None
-        rankwise.leaderboard_report(board, pairs, title=command.comparisons.stem).save(
-            command.output
-        )
+        name = command.comparisons.stem.replace("_", " ").replace("-", " ").strip()
+        title = f"Leaderboard: {name}" if name else "Leaderboard"
+        rankwise.leaderboard_report(board, pairs, title=title).save(command.output)
     else:
         text = board.format(KINDS[command.output.suffix.lower()])
         with open_write(command.output) as stream:
