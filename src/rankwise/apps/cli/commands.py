@@ -234,7 +234,7 @@ class ReportCommand(ItemsCommand):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportCommand(Command):
     """Write a model for another engine, and check it against the model's own scores.
 
@@ -243,16 +243,10 @@ class ExportCommand(Command):
 
     model: Model
     output: NewFile
-    format: Annotated[
-        Literal["onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml"] | None,
-        option("The engine; by default from the suffix .onnx or .pmml."),
-    ] = None
     feature_names: Annotated[
         str | None, option("Names of the features in the engine, separated by commas.", "NAMES")
     ] = None
-    precision: Annotated[
-        Literal["double", "single"], option("Precision of the numbers in an ONNX file.")
-    ] = "double"
+    parameters: dict[str, Any]
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.models import export
@@ -372,7 +366,8 @@ class Ask(Command):
     items: Annotated[
         Path,
         argument(
-            "A table (CSV, TSV, Parquet) with a row per item, or a folder of images or texts.",
+            "A table (CSV, TSV, Parquet) with a row per item, a folder of images or texts, or an "
+            "answers file to open again.",
             "ITEMS",
         ),
     ]
@@ -383,9 +378,32 @@ class Ask(Command):
         ),
     ] = None
     goal: Annotated[
-        str, option("What to find: 'order', 'best', or 'top K' such as 'top 5'.", "GOAL")
-    ] = "order"
-    confidence: Annotated[float, option("The certainty at which the goal counts as reached.")] = 0.9
+        str | None,
+        option(
+            "What to find: 'order', 'best', or 'top K' such as 'top 5'; by default what this file "
+            "was opened with, or 'order'.",
+            "GOAL",
+        ),
+    ] = None
+    confidence: Annotated[
+        float | None,
+        option("The certainty at which the goal counts as reached; by default likewise, or 0.9."),
+    ] = None
+    question: Annotated[
+        str | None, option("What to ask, instead of 'Which is better?'.", "TEXT")
+    ] = None
+    hide_names: Annotated[
+        bool | None,
+        option("Show images and texts without names.", None, "--hide-names/--show-names"),
+    ] = None
+    hide_ranking: Annotated[
+        bool | None,
+        option(
+            "Show no ranking on the page: it may influence answers.",
+            None,
+            "--hide-ranking/--show-ranking",
+        ),
+    ] = None
     repeats: Annotated[
         bool, option("Ask one person the same question more than once.", None, "--repeats")
     ] = False
@@ -418,7 +436,7 @@ Column: TypeAlias = Annotated[str | None, option("", "COLUMN", panel=COLUMNS, sh
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LeaderboardCommand(Command):
     """Rank names from who beat whom: scores and ranks with intervals.
 
@@ -444,12 +462,6 @@ class LeaderboardCommand(Command):
     json: Json = False
     top: Top = None
     elo: Annotated[bool, option("Print scores on the scale of Elo.", None, "--elo")] = False
-    judges: Annotated[
-        bool, option("Learn how reliable each judge is (column judge).", None, "--judges")
-    ] = False
-    clustered: Annotated[
-        bool, option("Allow for dependent answers of a judge in intervals.", None, "--clustered")
-    ] = False
     tastes: Tastes = False
     person: Person = None
     persons: Annotated[
@@ -460,11 +472,6 @@ class LeaderboardCommand(Command):
             "FILE",
         ),
     ] = None
-    first: Annotated[bool, option("Learn the effect of being shown first.", None, "--first")] = (
-        False
-    )
-    half_life: HalfLife = None
-    level: AnswerLevel = 0.9
     winner: Column = None
     loser: Column = None
     a: Column = None
@@ -492,6 +499,7 @@ class LeaderboardCommand(Command):
             panel=COLUMNS,
         ),
     ] = None
+    parameters: dict[str, Any]
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.comparisons import leaderboard
