@@ -171,11 +171,14 @@ def outcomes_of(
 
 def _only_outcomes(said: Column, outcome: IntArray) -> list[int]:
     """Return what each cell was read as in all of its rows; `MIXED` if that differs."""
-    low = np.full(len(said.values), MIXED)
-    high = np.full(len(said.values), -MIXED)
-    np.minimum.at(low, said.code, outcome)
-    np.maximum.at(high, said.code, outcome)
-    return np.where(low == high, low, MIXED).tolist()
+    lowest, n_cells = outcome.min(initial=0), len(said.values)
+    n_outcomes = int(outcome.max(initial=0) - lowest) + 1
+    read_as = np.bincount(
+        n_outcomes * said.code + (outcome - lowest), minlength=n_cells * n_outcomes
+    )
+    is_read = read_as.reshape(n_cells, n_outcomes) > 0
+    only = is_read.argmax(axis=1) + lowest
+    return np.where(is_read.sum(axis=1) == 1, only, MIXED).tolist()
 
 
 def _ahead(cells: TableCells, points: tuple[str, str]) -> IntArray:

@@ -21,7 +21,7 @@ from rankwise.core.errors import (
 )
 from rankwise.io.answer_file import ANSWERS, is_answer_file
 from rankwise.io.comparison_answers import read_answers_of
-from rankwise.io.comparison_cells import FileColumns, TableCells, columns_of
+from rankwise.io.comparison_cells import WORD_TYPES, FileColumns, TableCells, columns_of
 from rankwise.io.comparison_columns import ComparisonColumns, find_roles
 from rankwise.io.comparison_context import with_context
 from rankwise.io.comparison_reading import described
@@ -121,10 +121,6 @@ def _number_items(
             f"got {ends.min()}."
         )
     return ends.astype(np.intp), None
-
-
-WORD_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
-"""Types of columns that hold names."""
 
 
 def read_comparisons(

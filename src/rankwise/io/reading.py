@@ -29,6 +29,7 @@ from rankwise.io.tables.arrow import EXCEL_SUFFIXES, PARQUET_SUFFIXES, ParquetTa
 from rankwise.io.tables.csv import DELIMITERS
 from rankwise.io.tables.json import JSON_SUFFIXES
 from rankwise.io.tables.reading import TABLE_SUFFIXES, if_any, item_columns, read_table
+from rankwise.io.tables.table import arrow_ids, arrow_numbers
 
 Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, a pattern that files match, or several of both."""
@@ -248,11 +249,11 @@ class ParquetStream(DataStream):
 
     def _data(self, batch: Any, first: int, X: FloatArray) -> RankingData:
         for j, name in enumerate(self.feature_names):
-            X[:, j] = self.table.numbers(name, batch.column(name), first)
-        y = self.table.numbers(self.y, batch.column(self.y), first)
+            X[:, j] = arrow_numbers(self.table.path, name, batch.column(name), first)
+        y = arrow_numbers(self.table.path, self.y, batch.column(self.y), first)
         qid = None
         if self.qid is not None:
-            qid = self.table.ids(self.qid, batch.column(self.qid), first)
+            qid = arrow_ids(self.table.path, self.qid, batch.column(self.qid), first)
         return RankingData(X, y, qid, feature_names=self.feature_names)
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, final
 
 import numpy as np
@@ -141,7 +142,7 @@ class ResultColumn:
         if UNKNOWN in reading.values():
             # words or numbers, in all rows or else beside names
             readings = self._readings(_different(words, is_open))
-            row = _first_row(case, occurs[by_word])
+            row = partial(_first_row, case, occurs[by_word])
             reading = self._only(readings or self._readings(rest), rest, row)
             if readings:
                 by_word = is_open
@@ -187,7 +188,7 @@ class ResultColumn:
         return [usual, letters] if sides else [usual + letters]
 
     def _only(
-        self, readings: Sequence[dict[str, int]], words: Sequence[str], row: int
+        self, readings: Sequence[dict[str, int]], words: Sequence[str], row: Callable[[], int]
     ) -> dict[str, int]:
         """Return the only reading; refuse words that have none, or several."""
         if len(readings) == 1:
@@ -203,8 +204,8 @@ class ResultColumn:
         ways = "; or ".join(_as_codes(reading, " = ", ", ") for reading in readings)
         raise DataFileError(
             f"The column {self.name!r} must say who won in one way: it can be read as {ways} (a is "
-            f"the item in {self.first!r}, b the one in {self.second!r}; row {row} names neither). "
-            + self._explained("Say which is meant", readings[0])
+            f"the item in {self.first!r}, b the one in {self.second!r}; row {row()} names "
+            "neither). " + self._explained("Say which is meant", readings[0])
         )
 
     def _refuse_doubt(

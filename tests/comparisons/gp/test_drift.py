@@ -173,3 +173,47 @@ def test_how_certain_the_order_is():
     gp = with_drift(fixed().fit(X, pairs=games(40)))
     assert 0.5 < gp.certainty() < 1.0
     assert 1.0 / N_ITEMS < gp.certainty(goal="best") < 1.0
+
+
+def test_many_items_drift_too():
+    """Where items at dates are many, the drift is learned from the busiest ones."""
+    rng = np.random.default_rng(0)
+    n_items, n_rows, grid = 620, 3000, np.arange(101.0)
+    C = np.exp(-np.abs(np.subtract.outer(grid, grid)) / 30.0)
+    moving = np.linalg.cholesky(C + 1e-9 * np.eye(101)) @ rng.normal(size=(101, n_items))
+    f = 1.5 * (0.5 * rng.normal(size=n_items) + np.sqrt(0.75) * moving)
+    day = rng.integers(101, size=n_rows)
+    first = rng.integers(n_items, size=n_rows)
+    second = (first + rng.integers(1, n_items, size=n_rows)) % n_items
+    outcome = np.sign(f[day, first] - f[day, second] + rng.normal(size=n_rows)).astype(int)
+    table = ComparisonTable.of(first, second, outcome, date=day.astype(float), names=np.arange(620))
+    gp = PreferenceGP(likelihood="probit", drift=True).fit(pairs=table)
+    q, time, span = gp.drift_
+    assert span == 100.0
+    assert q > 0.5
+    assert 5.0 < time < 90.0
+    still = PreferenceGP(likelihood="probit").fit(pairs=table)
+    now, before = (np.corrcoef(one.predict(), f[-1])[0, 1] for one in (gp, still))
+    assert now > before + 0.02
+
+
+def test_the_busiest_items_are_those_with_most_answers():
+    rng = np.random.default_rng(1)
+    first = np.minimum(rng.geometric(0.02, size=4000), 299)
+    second = (first + rng.integers(1, 300, size=4000)) % 300
+    ends, ones = np.stack([first, second], axis=1), np.ones(4000)
+    date = rng.uniform(0.0, 100.0, size=4000)
+    table = AnswerTable(ends, ones < 1.0, ones, ones, None, date, np.zeros((4000, 0)))
+    some = table.busiest(200)
+    shown = {(i, t) for pair, t in zip(some.pairs, some.date, strict=True) for i in pair}
+    assert 150 < len(shown) <= 200
+    assert len(np.unique(some.date)) <= 17
+    answers = np.bincount(ends.ravel(), minlength=300)
+    chosen = np.unique(some.pairs)
+    assert answers[chosen].min() >= np.median(answers)
+
+
+def test_more_items_than_can_drift_are_refused():
+    pairs = np.stack([np.arange(2501), np.roll(np.arange(2501), 1)], axis=1)
+    with pytest.raises(InvalidInputError, match=r"at most 2,500 items .* got 2,501"):
+        PreferenceGP("linear", drift=True).fit(np.eye(2501), pairs=pairs, date=np.arange(2501.0))

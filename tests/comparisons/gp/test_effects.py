@@ -235,3 +235,32 @@ def test_a_table_may_list_the_items_in_another_order():
 def test_bad_covariates_are_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+def test_the_first_of_a_pair_is_shown_first():
+    """An answer about (a, b) has the effect of the order in which they stand."""
+    rng = np.random.default_rng(2)
+    first = rng.integers(N_ITEMS, size=300)
+    second = (first + 1 + rng.integers(N_ITEMS - 1, size=300)) % N_ITEMS
+    won = np.sign(1.0 + rng.normal(size=300)).astype(int)
+    home = {"home": np.ones(300)}
+    for table, order in (
+        (ComparisonTable.of(first, second, won), True),
+        (ComparisonTable.of(first, second, won, covariates=home), False),
+    ):
+        gp = PreferenceGP("linear", likelihood="probit").fit(pairs=table, first=order)
+        (effect,) = gp.effects_
+        assert effect.usual == 1.0
+        assert effect.low > 0.5
+        there, back = gp.predict_pair([0, 1], [1, 0])
+        assert there > 0.7
+        assert back > 0.7
+        none = {effect.name: [0.0, 0.0]}
+        there, back = gp.predict_pair([0, 1], [1, 0], covariates=none)
+        assert there + back == pytest.approx(1.0, abs=1e-9)
+        there, back = gp.predict_pair([0, 1], [1, 0], noisy=False)
+        assert there + back == pytest.approx(1.0, abs=1e-9)
+        board = gp.leaderboard(random_state=0)
+        np.testing.assert_allclose(
+            board.predict_pair([0], [1])[0, 0], gp.predict_pair([0], [1])[0], atol=0.02
+        )

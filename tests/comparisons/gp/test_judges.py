@@ -8,9 +8,6 @@ import pytest
 import reference
 from processes import conditioned
 from rankwise import ComparisonTable, InvalidInputError, PreferenceGP, SquaredExponential, load
-from rankwise.comparisons.gp.inference.likelihood import GaussianMargin, ProbitWithTies, WithFlips
-from rankwise.comparisons.gp.inference.likelihood_base import Outcomes
-from rankwise.comparisons.gp.judges import ByJudge
 
 KERNEL = SquaredExponential(1.5, 1.2, 0.4)
 N_ITEMS, N_JUDGES = 8, 3
@@ -193,21 +190,6 @@ def test_fractional_weights_and_margins_have_judges():
     assert report.reliability.argmin() == 2
 
 
-@pytest.mark.parametrize("base", [ProbitWithTies(0.4), WithFlips(), GaussianMargin(0.7)])
-def test_an_unknown_judge_is_the_mean_of_all(base):
-    """Answers of a judge drawn at random are averaged over how judges differ."""
-    judges = ByJudge(base, **HABITS, reliability_std=np.ones(3), reliability_spread=0.7)
-    mean, variance = np.array([-1.0, 0.5, 2.0]), np.array([0.3, 1.0, 2.0])
-    got = judges.answer_probabilities(mean, variance)
-    rng = np.random.default_rng(0)
-    draws = rng.normal(size=(4000, 2)) * (judges.reliability_spread, judges.width_spread)
-    many = ByJudge(base, draws[:, 0], draws[:, 1], np.ones(4000))
-    who = Outcomes(judge=np.repeat(np.arange(1, 4001), 3))
-    each = many.answer_probabilities(np.tile(mean, 4000), np.tile(variance, 4000), who)
-    expected = each.reshape(4000, 3, -1).mean(axis=0)
-    np.testing.assert_allclose(got.reshape(3, -1), expected, atol=0.02)
-
-
 TABLE = votes(20)
 
 
@@ -229,10 +211,13 @@ TABLE = votes(20)
             lambda: PreferenceGP().fit(pairs=[("a", "b")], tied_judge=["x"]),
             "hold all columns themselves",
         ),
-        (lambda: PreferenceGP().fit(X, pairs=TABLE).predict_pair([0], [1], judge="q"), "got 'q'"),
+        (
+            lambda: PreferenceGP().fit(X, pairs=TABLE.pairs).predict_pair([0], [1], judge="q"),
+            "must be given there, or one for each of the 1 pairs: got 'q'",
+        ),
         (
             lambda: PreferenceGP().fit(X, pairs=TABLE).predict_pair([0], [1], judge=[0, 1]),
-            "each of the 1 pairs: got 2",
+            r"each of the 1 pairs: got \[0, 1\]",
         ),
         (lambda: PreferenceGP().fit(X, pairs=TABLE).suspect_answers(0), "`n` must be"),
     ],
@@ -271,3 +256,22 @@ def test_judges_stay_when_the_first_ties_come():
     np.testing.assert_array_equal(gp.judges_.reliability, reliability)
     assert gp.judges_.n_answers.sum() == 202
     assert (gp.judges_.tie_rate > 0.0).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "robust", "gaussian"])
+def test_without_a_judge_the_answer_is_that_of_all_by_their_numbers_of_answers(likelihood):
+    rng = np.random.default_rng(4)
+    judge = np.repeat([0, 1, 2], [200, 70, 30])
+    table = votes(300)
+    table = ComparisonTable.of(
+        table.first, table.second, table.outcome, judge=judge[rng.permutation(300)]
+    )
+    gp = PreferenceGP("linear", likelihood=likelihood).fit(pairs=table)
+    first, second = [0, 3, 5], [7, 1, 4]
+    share = np.array([200, 70, 30]) / 300
+    mixed = sum(w * gp.predict_pair(first, second, judge=j) for j, w in enumerate(share))
+    np.testing.assert_allclose(gp.predict_pair(first, second), mixed, atol=1e-12)
+    someone = gp.predict_pair(first, second, judge=["eve", 1, ["odd"]])
+    np.testing.assert_allclose(someone[[0, 2]], mixed[[0, 2]], atol=1e-12)
+    one = gp.predict_pair(first, second, judge=1)
+    np.testing.assert_allclose(someone[1], one[1], atol=1e-12)

@@ -1,6 +1,8 @@
 """The ranking of a session: a preference process, what it says, and which question comes next."""
 
+import re
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from math import comb
 from typing import Any, Self, final
@@ -43,19 +45,17 @@ class AskGoal:
     confidence: float = 0.9
 
     @classmethod
-    def of(cls, goal: str, n_items: int, confidence: float) -> Self:
-        """Read "order", "best" or "top K"."""
-        if not 0.5 < confidence < 1.0:
+    def of(cls, goal: str, n_items: int, confidence: float | str) -> Self:
+        """Read "order", "best" or "top K", and a share."""
+        with suppress(ValueError):
+            confidence = float(confidence)
+        if isinstance(confidence, str) or not 0.5 < confidence < 1.0:
             raise InvalidInputError(f"The confidence must lie between 0.5 and 1: got {confidence}.")
-        words = goal.split()
         if goal == "order":
             return cls(None, confidence)
-        if goal == "best":
-            return cls(1, confidence)
-        if len(words) == 2 and words[0] == "top" and words[1].isdigit():
-            k = int(words[1])
-            if 1 <= k < n_items:
-                return cls(k, confidence)
+        found = re.fullmatch(r"top (\d{1,9})", "top 1" if goal == "best" else goal)
+        if found is not None and 1 <= int(found[1]) < n_items:
+            return cls(int(found[1]), confidence)
         raise InvalidInputError(
             f"The goal must be 'order', 'best' or 'top K' with K below {n_items}: got {goal!r}."
         )
@@ -287,7 +287,7 @@ def choose_question(
     if process is None:
         pair = least_asked(n_answers.astype(float), pairs, NO_PAIRS, rng)
     else:
-        pair = process.suggest(candidates=pairs, **standing.goal.arguments)[0]
+        pair = process.suggest(candidates=pairs, balance=None, **standing.goal.arguments)[0]
     return int(pair[0]), int(pair[1])
 
 

@@ -13,8 +13,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, cast, final
+from typing import Any, Self, TypeAlias, cast, final
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -27,6 +28,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from rankwise.apps.ask.items import ItemList
+from rankwise.apps.ask.ranking import Standing
 from rankwise.apps.ask.report import render_report
 from rankwise.apps.ask.session import LOG, AskSession
 from rankwise.apps.ask.store import ANSWERS, Answer, Question, Rater
@@ -35,6 +38,7 @@ from rankwise.core.errors import InvalidInputError
 
 PAGE = Path(__file__).parent / "page"
 MAX_BODY = 4096
+MAX_QUESTION = 200
 LOCAL_HOSTS = {"127.0.0.1", "localhost", "[::1]"}
 RATER_COOKIE = "rankwise_rater"
 TOKEN_COOKIE = "rankwise_token"
@@ -56,6 +60,42 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+@final
+@dataclass(frozen=True)
+class AskPage:
+    """What the page shows, besides the question.
+
+    Parameters
+    ----------
+    question : str
+        What is asked about two items.
+    hide_names : bool
+        Show images and texts without names, which may bias.
+    hide_ranking : bool
+        Show neither the ranking nor how well people agree before the server stops.
+    """
+
+    question: str = "Which is better?"
+    hide_names: bool = False
+    hide_ranking: bool = False
+
+    @classmethod
+    def of(cls, items: ItemList, question: str, *, hide_names: bool, hide_ranking: bool) -> Self:
+        """Check what can be shown of some items."""
+        words = " ".join(question.split())
+        if not 0 < len(words) <= MAX_QUESTION:
+            raise InvalidInputError(
+                f"The question must be a text of at most {MAX_QUESTION} characters: got "
+                f"{question!r}."
+            )
+        bare = next((item.name for item in items.items if not item.image and not item.text), None)
+        if hide_names and bare is not None:
+            raise InvalidInputError(
+                f"Names can be hidden of items that have an image or a text: {bare!r} has neither."
+            )
+        return cls(words, hide_names, hide_ranking)
 
 
 @final
@@ -94,17 +134,21 @@ class Gate(BaseHTTPMiddleware):
         return None if same else "Open the whole link, with its token."
 
 
-def build_app(session: AskSession, token: str | None = None) -> Starlette:
+def build_app(
+    session: AskSession, token: str | None = None, page: AskPage | None = None
+) -> Starlette:
     """Return the application over a session.
 
     Parameters
     ----------
     session : AskSession
         The session that receives the answers.
+    page : AskPage, optional
+        What is shown.
     token : str, optional
         The token that the link must contain, for pages that other machines may open.
     """
-    requests = _Requests(session)
+    requests = _Requests(session, AskPage() if page is None else page)
     routes = [
         Route("/", _page("index.html", "text/html")),
         Route("/page.js", _page("page.js", "text/javascript")),
@@ -115,6 +159,7 @@ def build_app(session: AskSession, token: str | None = None) -> Starlette:
         Route("/api/state", requests.state),
         Route("/api/answer", requests.answer, methods=["POST"]),
         Route("/api/undo", requests.undo, methods=["POST"]),
+        Route("/api/again", requests.again, methods=["POST"]),
         Route("/report.html", requests.report),
         Route("/ranking.csv", requests.ranking),
     ]
@@ -134,8 +179,9 @@ def build_app(session: AskSession, token: str | None = None) -> Starlette:
 class _Requests:
     """The handler of each address."""
 
-    def __init__(self, session: AskSession) -> None:
+    def __init__(self, session: AskSession, page: AskPage) -> None:
         self.session = session
+        self.page = page
         self.joined = JoinedFrom()
 
     async def join(self, request: Request) -> Response:
@@ -182,6 +228,12 @@ class _Requests:
         await run_in_threadpool(self.session.undo, rater)
         return await self._state_response(rater)
 
+    async def again(self, request: Request) -> Response:
+        rater = await self._known_rater(request)
+        await _body(request)
+        await run_in_threadpool(self.session.ask_again, rater)
+        return await self._state_response(rater)
+
     async def image(self, request: Request) -> Response:
         images = {str(i): item.image for i, item in enumerate(self.session.items.items)}
         path = images.get(request.path_params["item"])
@@ -192,14 +244,20 @@ class _Requests:
         )
 
     async def report(self, request: Request) -> Response:  # noqa: ARG002
+        self._refuse_if_hidden()
         text = await run_in_threadpool(render_report, self.session)
         headers = {"Content-Security-Policy": REPORT_POLICY}
         return Response(text, media_type="text/html", headers=headers)
 
     async def ranking(self, request: Request) -> Response:  # noqa: ARG002
+        self._refuse_if_hidden()
         text = await run_in_threadpool(ranking_csv, self.session)
         headers = {"Content-Disposition": 'attachment; filename="ranking.csv"'}
         return Response(text, media_type="text/csv", headers=headers)
+
+    def _refuse_if_hidden(self) -> None:
+        if self.page.hide_ranking:
+            raise HTTPException(403, "The ranking is hidden: it is written when the server stops.")
 
     async def _state_response(self, rater: Rater | None) -> Response:
         return JSONResponse(await run_in_threadpool(self._state, rater))
@@ -207,19 +265,9 @@ class _Requests:
     def _state(self, rater: Rater | None) -> dict[str, Any]:
         """Return what the page shows: the question of this rater, and the ranking."""
         standing = self.session.standing()
-        items = self.session.items.items
-        # the ranking so far, and the question of this rater
-        ranking = [
-            {
-                "name": items[i].name,
-                "low": int(standing.interval[i, 0]),
-                "high": int(standing.interval[i, 1]),
-                "best": round(float(standing.best[i]), 4),
-            }
-            for i in standing.order.tolist()
-        ]
         question = None if rater is None else self.session.question(rater)
-        return {
+        state = {
+            "title": self.page.question,
             "rater": None if rater is None else rater.name,
             "question": None if question is None else self._question_content(question),
             "finished": rater is not None and question is None,
@@ -230,18 +278,33 @@ class _Requests:
             "message": str(standing),
             "trouble": self.session.trouble,
             "answers": len(self.session.records),
-            "ranking": ranking,
-            "raters": [
-                {
-                    "name": r.name,
-                    "answers": r.n_answers,
-                    "agreement": r.agreement,
-                    "unusual": r.is_unusual,
-                    "care": r.care,
-                }
-                for r in self.session.raters()
-            ],
+            "hidden": self.page.hide_ranking,
         }
+        return state if self.page.hide_ranking else state | self._ranking_content(standing)
+
+    def _ranking_content(self, standing: Standing) -> dict[str, Any]:
+        """Return the ranking so far, and how well people agree with it."""
+        items = self.session.items.items
+        ranking = [
+            {
+                "name": items[i].name,
+                "low": int(standing.interval[i, 0]),
+                "high": int(standing.interval[i, 1]),
+                "best": round(float(standing.best[i]), 4),
+            }
+            for i in standing.order.tolist()
+        ]
+        raters = [
+            {
+                "name": r.name,
+                "answers": r.n_answers,
+                "agreement": r.agreement,
+                "unusual": r.is_unusual,
+                "care": r.care,
+            }
+            for r in self.session.raters()
+        ]
+        return {"ranking": ranking, "raters": raters}
 
     def _question_content(self, question: Question) -> dict[str, Any]:
         return {
@@ -253,7 +316,8 @@ class _Requests:
     def _item_content(self, number: int) -> dict[str, Any]:
         item = self.session.items.items[number]
         image = None if item.image is None else f"/image/{number}"
-        return {"name": item.name, "text": item.text, "image": image}
+        name = "" if self.page.hide_names else item.name
+        return {"name": name, "text": item.text, "image": image}
 
     async def _rater(self, request: Request) -> Rater | None:
         key = request.cookies.get(RATER_COOKIE)
@@ -388,7 +452,11 @@ async def _internal_error(request: Request, error: Exception) -> Response:  # no
 
 
 def run_server(
-    session: AskSession, host: str, port: int, announce: Callable[[list[str]], None]
+    session: AskSession,
+    page: AskPage,
+    host: str,
+    port: int,
+    announce: Callable[[list[str]], None],
 ) -> None:
     """Serve the page until Ctrl-C or SIGTERM; all answers given until then are kept.
 
@@ -396,6 +464,8 @@ def run_server(
     ----------
     session : AskSession
         A session; it is started here and stopped at the end.
+    page : AskPage
+        What is shown.
     host, port
         Where to listen; port 0 picks a free one. Any host but localhost needs a token in the link.
     announce : callable
@@ -410,7 +480,10 @@ def run_server(
         for address in reachable(host)
     ]
     config = uvicorn.Config(
-        build_app(session, token), log_level="warning", access_log=False, timeout_keep_alive=30
+        build_app(session, token, page),
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=30,
     )
     session.start()
     try:

@@ -56,6 +56,7 @@ class AskSession:
         self.items = store.items()
         self._features = self.items.features
         self._repeats = repeats
+        self._again: set[int] = set()
         self._rng = seeded(random_state)
         self._tally = _Tally(len(self.items))
         self._records: list[Record] = []
@@ -147,6 +148,11 @@ class AskSession:
         self._changed.set()
         return asked
 
+    def ask_again(self, rater: Rater) -> None:
+        """Let a rater who was asked everything answer questions once more."""
+        with self._guard:
+            self._again.add(rater.id)
+
     def standing(self) -> Standing:
         """Return the state of the ranking as of the last refit."""
         with self._guard:
@@ -185,7 +191,8 @@ class AskSession:
         return False
 
     def _choose(self, rater: Rater) -> tuple[int, int] | None:
-        barred = set() if self._repeats else set(self._tally.asked.get(rater.id, ()))
+        may_repeat = self._repeats or rater.id in self._again
+        barred = set() if may_repeat else set(self._tally.asked.get(rater.id, ()))
         others = [q for number, q in self._pending.items() if number != rater.id]
         barred |= {_key(q.left, q.right) for q in others}
         busy = {item for q in others for item in (q.left, q.right)}

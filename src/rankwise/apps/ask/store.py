@@ -5,7 +5,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -170,6 +170,17 @@ class AnswerStore:
             for (name, text, image, _), numbers in zip(rows, features, strict=True)
         ]
         return ItemList(tuple(found))
+
+    def settings(self) -> dict[str, str]:
+        """Return what was chosen when the file was used last, by name."""
+        with self._guard:
+            rows = self._db.execute("SELECT key, value FROM about").fetchall()
+        return {str(key): str(value) for key, value in rows}
+
+    def keep_settings(self, settings: Mapping[str, str]) -> None:
+        """Keep settings for those who open the file again."""
+        with self._transaction() as db:
+            db.executemany("INSERT OR REPLACE INTO about VALUES (?, ?)", settings.items())
 
     def add_rater(self, name: str, key: str) -> Rater:
         """Add a rater; a number is appended to a name that is taken."""

@@ -372,7 +372,8 @@ class Ask(Command):
     items: Annotated[
         Path,
         argument(
-            "A table (CSV, TSV, Parquet) with a row per item, or a folder of images or texts.",
+            "A table (CSV, TSV, Parquet) with a row per item, a folder of images or texts, or an "
+            "answers file to open again.",
             "ITEMS",
         ),
     ]
@@ -383,9 +384,32 @@ class Ask(Command):
         ),
     ] = None
     goal: Annotated[
-        str, option("What to find: 'order', 'best', or 'top K' such as 'top 5'.", "GOAL")
-    ] = "order"
-    confidence: Annotated[float, option("The certainty at which the goal counts as reached.")] = 0.9
+        str | None,
+        option(
+            "What to find: 'order', 'best', or 'top K' such as 'top 5'; by default what this file "
+            "was opened with, or 'order'.",
+            "GOAL",
+        ),
+    ] = None
+    confidence: Annotated[
+        float | None,
+        option("The certainty at which the goal counts as reached; by default likewise, or 0.9."),
+    ] = None
+    question: Annotated[
+        str | None, option("What to ask, instead of 'Which is better?'.", "TEXT")
+    ] = None
+    hide_names: Annotated[
+        bool | None,
+        option("Show images and texts without names.", None, "--hide-names/--show-names"),
+    ] = None
+    hide_ranking: Annotated[
+        bool | None,
+        option(
+            "Show no ranking on the page: it may influence answers.",
+            None,
+            "--hide-ranking/--show-ranking",
+        ),
+    ] = None
     repeats: Annotated[
         bool, option("Ask one person the same question more than once.", None, "--repeats")
     ] = False

@@ -38,8 +38,9 @@ EqualRows: TypeAlias = Literal["apart", "merged"]
 NOISE_SHARE = 0.1
 """Share of the mean squared margin at which the search for the noise starts."""
 
-FINEST = 1024
-"""Parts of the time between the first and the last date to which dates are rounded first."""
+FINEST, SEARCH_DATES = 1024, 16
+"""Parts of the time between the first and the last date to which dates are rounded first, and in
+the search for parameters where items are many."""
 
 
 @final
@@ -170,6 +171,8 @@ class GivenAnswers:
         The names of the covariates.
     covariates : (n_answers, n_covariates)
         Positive in favour of the winner, or of the first item of a tie.
+    usual : tuple of float
+        The value of each in all answers, in favour of the item shown first; 0 if it was not one.
     """
 
     names: NDArray[Any] | None
@@ -183,6 +186,7 @@ class GivenAnswers:
     date: FloatArray | None = None
     effects: tuple[str, ...] = ()
     covariates: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
+    usual: tuple[float, ...] = ()
 
     @classmethod
     def by_name(
@@ -219,6 +223,7 @@ class GivenAnswers:
                 "ties, margins and weights into columns of the table."
             )
         table = table.with_order() if first else table
+        usual = np.where(np.ptp(table.covariates, axis=0) == 0.0, table.covariates[0], 0.0)
         won, tied = table.decided, np.flatnonzero(table.tied)
         rows = np.append(won, tied)
         return cls(
@@ -233,6 +238,7 @@ class GivenAnswers:
             None if table.date is None else table.date[rows],
             table.covariate_names,
             np.vstack([table.winner_covariates, table.covariates[tied]]),
+            tuple(usual.tolist()),
         )
 
     @classmethod
@@ -431,16 +437,32 @@ class AnswerTable:
         assert self.date is not None
         last, span = float(self.date.max()), float(np.ptp(self.date))
         width, dates = 0.0, self.date
-        while width <= span and _n_shown(self.pairs, dates) > most:
+        while width <= span and _first_shown(self.pairs, dates).sum() > most:
             width = max(2.0 * width, span / FINEST)
             dates = last - width * np.round((last - self.date) / width)
         return replace(self, date=dates)
 
+    def busiest(self, most: int) -> Self:
+        """Keep the answers among the busiest items, up to a number of items at dates.
 
-def _n_shown(ends: IntArray, dates: FloatArray) -> int:
-    """Return the number of different items at different dates."""
+        Dates are rounded to a part of the time between the first and the last. O(n log n).
+        """
+        assert self.date is not None
+        last, width = float(self.date.max()), float(np.ptp(self.date)) / SEARCH_DATES
+        dates = last - width * np.round((last - self.date) / width)
+        # answers in the order of the less busy of their two items
+        place = np.argsort(np.argsort(-np.bincount(self.pairs.ravel()), kind="stable"))
+        order = np.argsort(place[self.pairs].max(axis=1), kind="stable")
+        new = _first_shown(self.pairs[order], dates[order]).reshape(-1, 2).sum(axis=1)
+        rows = np.sort(order[np.cumsum(new) <= most])
+        columns = {name: values[rows] for name, values in vars(self).items() if values is not None}
+        return replace(self, **{**columns, "date": dates[rows]})
+
+
+def _first_shown(ends: IntArray, dates: FloatArray) -> BoolArray:
+    """Return which items of answers are not at the same date in an answer before."""
     keys = np.column_stack([ends.ravel().astype(np.float64), np.repeat(dates, 2)])
-    return len(np.unique(first_equal(keys)))
+    return first_equal(keys) == np.arange(2 * len(ends))
 
 
 def scored_answers(

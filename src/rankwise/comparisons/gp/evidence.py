@@ -281,6 +281,7 @@ def most_probable(
     bounds: Bounds | None = None,
     n_starts: int = 1,
     hyperprior: HyperpriorName | None = "weak",
+    spread: float = 1.0,
     max_steps: int = MAX_STEPS,
     sites: SiteParameters | None = None,
 ) -> tuple[ParametricKernel, Likelihood, SiteParameters | None]:
@@ -306,6 +307,8 @@ def most_probable(
         Number of points from which the search runs to its end.
     hyperprior : {"weak"} or None
         Whether to add a weak hyperprior on the parameters to the evidence.
+    spread : float
+        The usual deviation of scores, as a share of that of the likelihood.
     max_steps : int
         Largest number of steps of each search.
     sites : (tau, nu), optional
@@ -317,7 +320,7 @@ def most_probable(
         return kernel, likelihood, None
     prior = Hyperprior.flat(len(limits))
     if hyperprior == "weak":
-        deviation = likelihood.score_deviation(inference.comparisons.margin_scale)
+        deviation = spread * likelihood.score_deviation(inference.comparisons.margin_scale)
         prior = kernel.hyperprior_on(rows, deviation).joined_with(likelihood_hyperprior(free))
     objective = NegativeLogEvidence(inference, kernel, likelihood, tuple(free), prior)
     starts = _starting_points(objective.start, kernel.names, n_starts, rng)

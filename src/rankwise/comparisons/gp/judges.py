@@ -44,9 +44,6 @@ JUDGE_RULE = StoppingRule(tol=5e-3, max_iter=30)
 STEP = 1e-3
 """Step of the differences from which curvatures are computed."""
 
-N_KINDS = 5
-"""Reliabilities, and widths, over which answers of an unknown judge are averaged."""
-
 FLIP_RATE = 0.02
 """How often win and loss are exchanged, where the likelihood does not say."""
 
@@ -133,14 +130,9 @@ class ByJudge(Around):
     def answer_probabilities(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> FloatArray:
-        """Return the probabilities of each judge's answers; 0 stands for a random judge."""
+        """Return the probabilities of each judge's answers; 0 stands for an average judge."""
         r = self._reliability(outcomes.judge)
-        own = self.base.answer_probabilities(r * mean, r**2 * variance, self._seen(r, outcomes))
-        known = outcomes.judge > 0
-        if known.all():
-            return own
-        anyone = self._of_anyone(mean, variance)
-        return np.where(known if own.ndim == 1 else known[:, None], own, anyone)
+        return self.base.answer_probabilities(r * mean, r**2 * variance, self._seen(r, outcomes))
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
         """Return that of the base in units of s."""
@@ -167,20 +159,6 @@ class ByJudge(Around):
         log_z = inner.log_z + np.log(r) if self.is_gaussian else inner.log_z
         ratio = inner.variance_ratio
         return AverageLikelihood(log_z, r * inner.slope, r**2 * inner.curvature, ratio)
-
-    def _of_anyone(self, mean: FloatArray, variance: FloatArray) -> FloatArray:
-        """Average answers over the distribution of judges."""
-        nodes, weights = np.polynomial.hermite_e.hermegauss(N_KINDS)
-        weights = weights / weights.sum()
-        widths = np.exp(self.width_spread * nodes) if self.has_ties else np.ones(1)
-        shares = weights if self.has_ties else np.ones(1)
-        parts = [
-            share * other * self.base.answer_probabilities(r * mean, r**2 * variance, seen)
-            for share, r in zip(weights, np.exp(self.reliability_spread * nodes), strict=True)
-            for other, width in zip(shares, widths, strict=True)
-            for seen in [Outcomes(width_factor=np.array([width]))]
-        ]
-        return np.sum(parts, axis=0)
 
     def distance(self, other: Self) -> float:
         """Return the largest change of a logarithm."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeAlias, final, get_args, overload
@@ -79,6 +79,7 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
+from rankwise.core.params import shown
 from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import (
     ITEM_EFFECT_MEDIAN,
@@ -116,8 +117,12 @@ latter, and the change of judges' logarithms below which they are settled."""
 CYCLE_EVIDENCE = 2.0
 """By how much the logarithm of the evidence must rise for cycles to be believed in."""
 
-MAX_DATED = 600
-"""Items, each counted at every date, up to which dates are kept apart."""
+MAX_DATED, MIN_DATES = 600, 3
+"""Items, each counted at every date, up to which dates are kept apart; and the fewest dates that
+this may leave: otherwise the busiest items determine the parameters, and more rows are allowed."""
+
+MAX_DRIFTING = 2500
+"""Items whose scores can change with time."""
 
 MAX_OWN = 5000
 """Items up to which a posterior through a basis keeps the item effect of every item."""
@@ -132,9 +137,10 @@ AMPLITUDE_FACTORS = (0.25, 0.5, 1.0, 2.0, 4.0)
 """Multiples of the amplitude over which certainty is averaged."""
 
 CAUTIOUS_SHARE = 0.2
-"""Usual deviation of scores where certainty is told, as a share of that in a search for parameters.
-Questions that end once an order seems certain must be right where scores are close to the noise,
-too; chosen questions hardly tell whether they are, so the prior decides."""
+"""Usual deviation of scores that are close to the noise, as a share of that of other scores. It is
+that of items known by name alone, as in a leaderboard: few answers cannot tell their scores from
+noise. And it counts where certainty is stated: questions that end once an order seems certain must
+be right where scores are close, too, and chosen questions hardly tell whether they are."""
 
 SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
 """From how many deviations on an answer was expected, and the share of those that came otherwise
@@ -210,10 +216,11 @@ class PreferenceGP(Ranker):
         Whether parameters are learned; if not, they stay as given.
     hyperprior : {"weak"} or None
         The prior of the parameters. "weak" prefers scores with a standard deviation of about three
-        times the noise, and length-scales of about three standard deviations times the root of the
-        number of features, similar for all of them. So answers without noise do not lead to
-        overconfidence, and few answers cannot fit a chance pattern of features. With None only the
-        evidence counts. scikit-learn's kernels have no hyperprior.
+        times the noise, or below the noise for items known by name alone, and length-scales of
+        about three standard deviations times the root of the number of features, similar for all of
+        them. So answers without noise do not lead to overconfidence, and few answers cannot fit a
+        chance pattern of features. With None only the evidence counts. scikit-learn's kernels have
+        no hyperprior.
     n_starts : int
         Number of starting points from which the search runs to its end. They are the best of a
         small grid of amplitudes and length-scales.
@@ -244,7 +251,9 @@ class PreferenceGP(Ranker):
         Whether scores change with time, for comparisons with dates: one part of every score lasts,
         the other is forgotten; how much and how fast is learned. Predictions are for the last date
         unless another is given. Every item at every date is a row; dates are rounded until there
-        are at most 600 rows.
+        are at most 600 rows. Where fewer than three dates would be left, parameters are found from
+        the answers among the busiest items, and the posterior has up to three dates; there may be
+        at most 2,500 items.
     intransitive : bool or "auto"
         Whether answers can go in circles, as with rock, paper and scissors: a comparison of a and b
         is then f(a) - f(b) + g(a, b), with a Gaussian process g(a, b) = -g(b, a) of the features of
@@ -350,7 +359,7 @@ class PreferenceGP(Ranker):
     >>> gp.leaderboard(random_state=0).names.tolist()
     ['ann', 'bob', 'cid']
     >>> gp.predict_pair(["ann"], ["cid"]).round(1)
-    array([0.9])
+    array([0.8])
     """
 
     process_: Process
@@ -570,9 +579,13 @@ class PreferenceGP(Ranker):
         # the items in every context, and the terms with their starting values
         when = self._time_of(table) if self.drift else None
         plain = (0.0,) * len(answers.effects)
+        busiest = None
         if when is not None:
-            table, plain = table.rounded(MAX_DATED), (when[0], *plain)
-        shown, comparisons = table.shown_as(ShownItems.plain(len(X), plain), items)
+            plain = (when[0], *plain)
+            table, busiest = self._dated(table)
+        alone = ShownItems.plain(len(X), plain)
+        in_context, comparisons = table.shown_as(alone, items)
+        part = None if busiest is None else busiest.shown_as(alone, items)
         likelihood = self._starting_likelihood(comparisons)
         rows = items.rows(data.weight)
         kernel = self.kernel if has_features or self.kernel is not None else "linear"
@@ -588,13 +601,14 @@ class PreferenceGP(Ranker):
             terms.append(Tastes(own))
         basis = None if self.basis is None else choose_basis(self.basis, X, rng)
         model = Model(
-            X, items.copies(), shown, tuple(terms), likelihood, basis, self.method, self.device
+            X, items.copies(), in_context, tuple(terms), likelihood, basis, self.method, self.device
         )
         # the candidates: without circles, with them, or both
         circular = replace(model, terms=(*model.terms, Circles(own)))
         tried = {"auto": [model, circular], True: [circular], False: [model]}[self.intransitive]
         n_judges = 0 if judges is None or self.tastes else len(judges)
-        best, *others = [self._learned(one, comparisons, rows, n_judges, rng) for one in tried]
+        data_of = comparisons, part, rows, n_judges
+        best, *others = [self._learned(one, *data_of, rng) for one in tried]
         for other in others:
             if other.posterior.log_evidence >= best.posterior.log_evidence + CYCLE_EVIDENCE:
                 best = other
@@ -613,6 +627,22 @@ class PreferenceGP(Ranker):
             )
         return float(table.date.max()), float(np.ptp(table.date)) or 1.0
 
+    def _dated(self, table: AnswerTable) -> tuple[AnswerTable, AnswerTable | None]:
+        """Round dates; where that leaves too few, return what parameters are found with too."""
+        rounded = table.rounded(MAX_DATED)
+        n_dates = [len(np.unique(one.date)) for one in (rounded, table) if one.date is not None]
+        if n_dates[0] >= min(MIN_DATES, n_dates[1]):
+            return rounded, None
+        n_items = len(np.unique(table.pairs))
+        if n_items > MAX_DRIFTING:
+            raise InvalidInputError(
+                f"`drift` must come with at most {MAX_DRIFTING:,} items that were compared: got "
+                f"{n_items:,}. Leave out those with few answers, or use `leaderboard` with "
+                "`half_life`."
+            )
+        most = max(MAX_DATED, min(MIN_DATES * n_items, 2000), 2 * n_items)
+        return table.rounded(most), table.busiest(MAX_DATED)
+
     def _starting_likelihood(self, comparisons: Comparisons) -> Likelihood:
         """Return the likelihood with its starting values."""
         given = self.noise, self.flip_rate, self.tie_width
@@ -622,20 +652,31 @@ class PreferenceGP(Ranker):
         self,
         model: Model,
         comparisons: Comparisons,
+        part: tuple[ShownItems, Comparisons] | None,
         rows: FloatArray,
         n_judges: int,
         rng: np.random.Generator,
     ) -> Process:
-        """Find the parameters and the posterior; the scale of features is that of ``rows``."""
+        """Find the parameters, with a part of the answers if one is given, and the posterior.
+
+        The scale of the features is that of ``rows``.
+        """
         basis, sites = model.basis, None
         if basis is None:
             model = replace(model, basis=self._search_basis(model, comparisons))
         numbered = model.alone(model.numbered(rows))
         if self.optimize:
-            model, sites = self._most_probable(
-                model, comparisons, numbered, rng, n_starts=self.n_starts
+            in_context, some = part or (model.shown, comparisons)
+            found, sites = self._most_probable(
+                replace(model, shown=in_context), some, numbered, rng, n_starts=self.n_starts
             )
-        if n_judges:
+            model, sites = replace(found, shown=model.shown), None if part else sites
+        if n_judges and part is not None:
+            judges = ByJudge.alike(model.likelihood, n_judges)
+            inference = model.inference(comparisons)[0]
+            judges, sites = learnt_judges(inference, model.covariance, judges, sites)
+            model = replace(model, likelihood=judges)
+        elif n_judges:
             judges = ByJudge.alike(model.likelihood, n_judges)
             model, sites = self._learn_judges(model, judges, comparisons, numbered, rng, sites)
         has_own = model.kernel.own_variance > 0.0 and len(comparisons.items) <= MAX_OWN
@@ -659,6 +700,7 @@ class PreferenceGP(Ranker):
             rng,
             bounds=self.bounds,
             hyperprior=self.hyperprior,
+            spread=CAUTIOUS_SHARE if model.is_by_name else 1.0,
             **how,
         )
         return replace(model.with_theta(kernel.theta), likelihood=likelihood), sites
@@ -809,7 +851,7 @@ class PreferenceGP(Ranker):
         first[:, self._model.columns(Effects)] = np.eye(n_effects)
         mean, variance = self._process.difference(first, second)
         reach = float(ndtri(0.5 + 0.5 * EFFECT_LEVEL)) * np.sqrt(variance)
-        ends = zip(effects.effects, mean, mean - reach, mean + reach, strict=True)
+        ends = zip(effects.effects, mean, mean - reach, mean + reach, effects.usual, strict=True)
         return tuple(Effect(name, *map(float, values)) for name, *values in ends)
 
     @property
@@ -973,11 +1015,12 @@ class PreferenceGP(Ranker):
             True for the probability of a recorded answer, with its noise and possible flip; False
             for that of the scores themselves.
         covariates : dict of (n_pairs,), optional
-            Covariates, positive in favour of the first item, by the names of ``effects_``; 0 by
-            default.
+            Covariates, positive in favour of the first item, by the names of ``effects_``. For an
+            answer the default is what they were in all comparisons, if that was one number (the
+            first item is shown first, or plays at home); else it is 0.
         judge : (n_pairs,) or a name, optional
-            Who will answer, among the judges of `fit`; by default a random judge. With ``tastes``
-            anyone else is a person about whom nothing is known.
+            Who will answer. By default, and for those unknown to `fit`, one of the judges, drawn by
+            their numbers of answers; with ``tastes`` a person about whom nothing is known.
         date : (n_pairs,) or a date, optional
             With ``drift``: the date of the answer; by default the last date of `fit`.
 
@@ -1006,7 +1049,7 @@ class PreferenceGP(Ranker):
                 f"{len(first)} and {len(second)}."
             )
         first, second = (self._at_date(rows, date) for rows in (first, second))
-        first = self._with_values(first, covariates)
+        first = self._with_values(first, covariates, use_usual=noisy)
         if self._model.term(Tastes) is not None:
             persons = self._persons(judge, len(first), NEW_PERSON if noisy else NOBODY)
             mean, variance = self._process.difference_by_person(first, second, persons)
@@ -1015,7 +1058,7 @@ class PreferenceGP(Ranker):
             mean, variance = self._process.difference(first, second)
         if noisy:
             who = self._judge_codes(judge, len(first))
-            return self.likelihood_.answer_probabilities(mean, variance, Outcomes(judge=who))
+            return self._answer_probabilities(mean, variance, who)
         return np.asarray(ndtr(mean / np.sqrt(np.maximum(variance, 1e-200))))  # [TH10] eq. (11)
 
     def _at_date(self, rows: FloatArray, date: Any) -> FloatArray:
@@ -1032,20 +1075,38 @@ class PreferenceGP(Ranker):
         rows[:, self._model.columns(Drift)] = dates[:, None]
         return rows
 
+    def _answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, who: IntArray
+    ) -> FloatArray:
+        """Return the probabilities of recorded answers; unknown judges are a mixture of all."""
+        likelihood = self.likelihood_
+        found = likelihood.answer_probabilities(mean, variance, Outcomes(judge=who))
+        unknown = np.flatnonzero(who == 0)
+        if not isinstance(likelihood, ByJudge) or len(unknown) == 0:
+            return found
+        n_answers = sum_by(self._recorded.judges, self._recorded.count, likelihood.n_judges + 1)
+        share = n_answers[1:] / n_answers[1:].sum()
+        mixed = np.zeros_like(found[unknown])
+        for judge in np.flatnonzero(share > 0.0).tolist():
+            one = Outcomes(judge=np.full(len(unknown), judge + 1))
+            own = likelihood.answer_probabilities(mean[unknown], variance[unknown], one)
+            mixed += share[judge] * own
+        found[unknown] = mixed
+        return found
+
     def _judge_codes(self, judge: Any, n_pairs: int) -> IntArray:
-        """Return who answers, counted from 1; 0 for any judge."""
+        """Return who answers, counted from 1; 0 for judges who are not known."""
         if judge is None:
             return np.zeros(n_pairs, dtype=np.intp)
-        known = [] if self.judge_names_ is None else self.judge_names_.tolist()
         names = np.asarray(judge, dtype=object).ravel().tolist()
-        strange = [name for name in names if name not in known]
-        if strange or len(names) not in (1, n_pairs):
+        if self.judge_names_ is None or len(names) not in (1, n_pairs):
             raise InvalidInputError(
-                f"`judge` must be one of the {len(known)} judges of `fit`, or one for each of the "
-                f"{n_pairs} pairs: got {repr(strange[0]) if strange else len(names)}."
+                "`judge` must be one of the judges of `fit`, which must be given there, or one for "
+                f"each of the {n_pairs} pairs: got {shown(judge)}."
             )
-        place = {name: code for code, name in enumerate(known, 1)}
-        return np.broadcast_to([place[name] for name in names], (n_pairs,)).astype(np.intp)
+        place = {name: code for code, name in enumerate(self.judge_names_.tolist(), 1)}
+        codes = [place.get(name, 0) if isinstance(name, Hashable) else 0 for name in names]
+        return np.broadcast_to(codes, (n_pairs,)).astype(np.intp)
 
     def _person(self, judge: Any) -> int:
         """Return the number of a person."""
@@ -1076,11 +1137,14 @@ class PreferenceGP(Ranker):
         return np.broadcast_to(numbers, (n_pairs,))
 
     def _with_values(
-        self, rows: FloatArray, covariates: Mapping[str, ArrayLike] | None
+        self,
+        rows: FloatArray,
+        covariates: Mapping[str, ArrayLike] | None,
+        *,
+        use_usual: bool,
     ) -> FloatArray:
-        """Give numbered rows the values of covariates."""
-        if covariates is None:
-            return rows
+        """Give numbered rows the values of covariates; the usual ones for those not given."""
+        covariates = {} if covariates is None else covariates
         if not isinstance(covariates, Mapping):
             raise InvalidInputError(
                 "`covariates` must be a dictionary of values by name: got "
@@ -1088,6 +1152,8 @@ class PreferenceGP(Ranker):
             )
         effects, start = self._model.term(Effects), self._model.columns(Effects).start
         known, rows = () if effects is None else effects.effects, rows.copy()
+        if effects is not None and use_usual:
+            rows[:, self._model.columns(Effects)] = effects.usual
         for name, values in covariates.items():
             if name not in known:
                 raise InvalidInputError(
@@ -1618,9 +1684,9 @@ class PreferenceGP(Ranker):
         answers.refuse_unread(self.likelihood)
         merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
         table = answers.table(answers.data(len(self.X_train_)), self.likelihood)
-        shown, new = table.shown_as(self._model.shown, merge(self.X_train_))
-        if shown is not self._model.shown:
-            self.process_ = replace(self.process_, model=replace(self._model, shown=shown))
+        grown, new = table.shown_as(self._model.shown, merge(self.X_train_))
+        if grown is not self._model.shown:
+            self.process_ = replace(self.process_, model=replace(self._model, shown=grown))
         return new
 
     # Copies with other persons or parameters

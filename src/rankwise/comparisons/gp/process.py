@@ -33,7 +33,7 @@ from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
 from rankwise.core.devices import as_device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
-from rankwise.features.covariances import ParametricKernel
+from rankwise.features.covariances import ParametricKernel, Scaled
 from rankwise.features.function_space import Expansion
 from rankwise.features.known_rows import KnownRows
 
@@ -140,6 +140,13 @@ class Model:
         if len(terms) == 1 and isinstance(terms[0], Scores) and self.copies is None:
             return terms[0].kernel
         return Covariance(terms, self.X.shape[1], self.copies is not None)
+
+    @cached_property
+    def is_by_name(self) -> bool:
+        """Whether nothing is known of items but their names: rows of the identity."""
+        n_items, n_features = self.X.shape
+        is_plain = isinstance(self.kernel, Scaled) and not self.likelihood.is_gaussian
+        return is_plain and n_items == n_features and np.array_equal(self.X, np.eye(n_items))
 
     @property
     def has_item_effects(self) -> bool:

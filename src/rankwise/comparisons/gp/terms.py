@@ -193,16 +193,20 @@ class Effects(Term):
         The names of the covariates.
     deviations : tuple of float
         The standard deviation of each effect.
+    usual : tuple of float
+        The value of each covariate in all comparisons, if it was one; else 0.
     """
 
     kernel: None
     effects: tuple[str, ...]
     deviations: tuple[float, ...]
+    usual: tuple[float, ...] = ()
 
     @classmethod
     def of(cls, answers: GivenAnswers, usual: float) -> Self:
         """Give a usual value of every covariate an effect of this standard deviation."""
-        return cls(None, answers.effects, tuple((usual / answers.deviations).tolist()))
+        deviations = tuple((usual / answers.deviations).tolist())
+        return cls(None, answers.effects, deviations, answers.usual)
 
     @property
     def plain(self) -> tuple[float, ...]:

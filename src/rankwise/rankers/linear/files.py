@@ -253,7 +253,8 @@ def stored_operator(
     with tempfile.TemporaryDirectory(prefix="rankwise-", dir=cache_dir) as folder:
         store = RowStore.create(folder, stream.n_features, settings.dtype or np.float64)
         y, qid = _store(stream, store)
-        graph = PreferenceGraph.from_scores(y, qid, **settings.graph_options)  # [APS10] (3)
+        # [APS10] eq. (3), graph-quadratic
+        graph = PreferenceGraph.from_scores(y, qid, **settings.graph_options)
         source = _source(store)
         if source.row_bytes[-1] <= memory // 2:
             yield normal_operator(source.load(0, len(y)), graph)

@@ -464,7 +464,8 @@ class LinearRankRLS(PointRanker):
         starts: list[FloatArray | None],
     ) -> Iterator[OutputProblem]:
         """Yield a problem for each output of all the data; outputs share what they can."""
-        graphs = OutputGraphs.of(data, **settings.graph_options).by_output()  # [APS10] (3), (9)
+        # [APS10] eq. (3), (9), graph-quadratic
+        graphs = OutputGraphs.of(data, **settings.graph_options).by_output()
         for k, graph in enumerate(graphs):
             validator = None if validators is None else validators[k]
             label = _label(k, len(graphs))
@@ -511,6 +512,7 @@ class LinearRankRLS(PointRanker):
         settings: Settings,
     ) -> list[CGResult]:
         """Return the result of each output: of several hold-outs, the best alpha fitted to all."""
+        # outputs with several hold-outs: the alpha of the best mean value
         means = {
             k: np.mean([last_known(run.values) for run in runs], axis=0)
             for k, runs in enumerate(found)
@@ -527,6 +529,7 @@ class LinearRankRLS(PointRanker):
             )
             for k, position in best.items()
         )
+        # one more run of these outputs, on all data at that alpha
         results = [runs[0] for runs in found]
         alone = replace(settings, precondition=True)
         for problem, result in run_in_batches(rows, problems, alone):

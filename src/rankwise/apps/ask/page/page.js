@@ -41,15 +41,21 @@ function give(answer) {
 function show(state) {
   get("join").hidden = state.rater !== null;
   get("goal").textContent = `Goal: ${state.goal}. ${state.answers} answers so far.`;
+  get("title").textContent = state.title;
+  document.title = state.title;
   get("finished").hidden = !state.finished;
+  get("more").hidden = state.settled;
   showQuestion(state.question);
   get("certainty").value = state.certainty;
   get("message").textContent = `${state.message} (the goal is ${Math.round(100 * state.confidence)} %).`;
   get("trouble").textContent = state.trouble ?? "";
   get("trouble").hidden = state.trouble === null;
   get("settled").hidden = !state.settled;
-  showRanking(state.ranking);
-  showRaters(state.raters);
+  document.querySelectorAll(".ranking").forEach((part) => { part.hidden = state.hidden; });
+  if (!state.hidden) {
+    showRanking(state.ranking);
+    showRaters(state.raters);
+  }
 }
 
 function showQuestion(next) {
@@ -69,6 +75,9 @@ function showItem(card, item) {
   if (item.image !== null) image.src = item.image;
   else image.removeAttribute("src");
   card.querySelector(".name").textContent = item.name;
+  card.querySelector(".name").hidden = item.name === "";
+  card.classList.toggle("pictured", item.image !== null);
+  card.parentElement.classList.toggle("pictured", item.image !== null);
   const text = card.querySelector(".text");
   text.hidden = item.text === "";
   text.textContent = item.text;
@@ -137,6 +146,7 @@ document.querySelectorAll("[data-answer]").forEach((button) => {
   button.addEventListener("click", () => give(button.dataset.answer));
 });
 get("undo").addEventListener("click", () => send("/api/undo", {}));
+get("again").addEventListener("click", () => send("/api/again", {}));
 get("join").addEventListener("submit", (event) => {
   event.preventDefault();
   send("/api/join", { name: get("name").value });

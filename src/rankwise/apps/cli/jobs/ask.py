@@ -2,8 +2,8 @@
 
 import signal
 import webbrowser
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +21,15 @@ from rankwise.io.answer_file import AnswerFile, is_answer_file
 from rankwise.io.files import open_write
 from rankwise.io.tables.reading import write_table
 
+USUAL = {
+    "goal": "order",
+    "confidence": "0.9",
+    "question": "Which is better?",
+    "hide_names": "False",
+    "hide_ranking": "False",
+}
+"""What is asked, and shown, unless the command or an answers file says otherwise."""
+
 
 def ask(command: Ask) -> None:
     """Serve the page until Ctrl-C or SIGTERM, or write the answers to a table."""
@@ -29,26 +38,47 @@ def ask(command: Ask) -> None:
         return
     try:
         from rankwise.apps.ask.report import render_report  # noqa: PLC0415 - optional dependencies
-        from rankwise.apps.ask.server import ranking_csv, run_server  # noqa: PLC0415
+        from rankwise.apps.ask.server import AskPage, ranking_csv, run_server  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError(
             "Asking in a browser", "starlette, uvicorn and jinja2", "ask"
         ) from error
-    # items, goal and the answers so far
-    items = read_item_list(command.items)
-    goal = AskGoal.of(command.goal, len(items), command.confidence)
-    session = AskSession(
-        AnswerStore.open(command.answer_file, items), goal, repeats=command.repeats
-    )
-    _print_start(command, items, session)
-    # serve until stopped, then write the ranking and the report
-    try:
+
+    def plan(items: ItemList, before: Mapping[str, str]) -> tuple[dict[str, str], AskGoal, AskPage]:
+        """Return what is asked and shown: as the command says, as before, or as usual."""
+        known = {name: value for name, value in before.items() if name in USUAL}
+        said = USUAL | known | _said(command)
+        goal = AskGoal.of(said["goal"], len(items), said["confidence"])
+        hidden = {name: said[name] == "True" for name in ("hide_names", "hide_ranking")}
+        return said, goal, AskPage.of(items, said["question"], **hidden)
+
+    # items and the answers so far; an answers file has both
+    is_reopened = is_answer_file(command.items)
+    path = command.items if is_reopened else command.answer_file
+    items = None if is_reopened else read_item_list(command.items)
+    if items is not None and not path.exists():
+        plan(items, {})  # refuses before a file is made
+    with closing(AnswerStore.open(path, items)) as store:
+        items = store.items() if items is None else items
+        settings, goal, page = plan(items, store.settings())
+        store.keep_settings(settings)
+        session = AskSession(store, goal, repeats=command.repeats)
+        _print_start(command, items, session)
+        # serve until stopped, then write the ranking and the report
         with _until_stopped():
-            run_server(session, command.host, command.port, lambda links: _announce(command, links))
-        _write(command.answer_file.with_suffix(".ranking.csv"), ranking_csv(session))
-        _write(command.answer_file.with_suffix(".report.html"), render_report(session))
-    finally:
-        session.close()
+            run_server(
+                session, page, command.host, command.port, lambda links: _announce(command, links)
+            )
+        standing = session.standing()
+        print(f"{standing}: the goal is {'' if standing.is_goal_reached else 'not '}reached.")
+        _write(path.with_suffix(".ranking.csv"), ranking_csv(session))
+        _write(path.with_suffix(".report.html"), render_report(session))
+
+
+def _said(command: Ask) -> dict[str, str]:
+    """Return the settings that the command names."""
+    given = {name: getattr(command, name) for name in USUAL}
+    return {name: str(value) for name, value in given.items() if value is not None}
 
 
 @contextmanager
@@ -82,7 +112,7 @@ def _print_start(command: Ask, items: ItemList, session: AskSession) -> None:
     if items.ignored_columns:
         print(f"Not used: {', '.join(items.ignored_columns)}.")
     known = counted(len(session.records), "answer", "answers")
-    print(f"Answers are kept in {command.answer_file} ({known} so far).")
+    print(f"Answers are kept in {session.store.path} ({known} so far).")
 
 
 def _announce(command: Ask, links: list[str]) -> None:
