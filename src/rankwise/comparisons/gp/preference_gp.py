@@ -510,12 +510,7 @@ class PreferenceGP(Ranker):
             known = self._known_names(names, X)
             answers = GivenAnswers.by_name(pairs, known, first=first, **columns)
         else:
-            answers = GivenAnswers.by_row(names, pairs, **columns)
-        if first and not answers.effects:
-            raise InvalidInputError(
-                "`first` must come with comparisons by name or a ComparisonTable, which say what "
-                "was shown first: got row numbers, winner first."
-            )
+            answers = GivenAnswers.by_row(names, pairs, first=first, **columns)
         has_features = X is not None
         if X is None and answers.names is not None:
             X = np.eye(len(answers.names))
