@@ -22,7 +22,7 @@ from rankwise.core.checks import (
     check_share,
     positions_of,
 )
-from rankwise.core.display import new_axes, short_label, spreadsheet_text
+from rankwise.core.display import interval_chart, new_axes, short_label, spreadsheet_text
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 
 Link: TypeAlias = Literal["logit", "probit"]
@@ -505,6 +505,23 @@ class Leaderboard:
         ax.invert_yaxis()
         ax.set_xlabel(f"score, {self.level:.0%} interval")
         return ax
+
+    def chart(self, most: int = 100) -> str:
+        """Return the scores with their intervals as an SVG drawing, best on top.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of items to draw, starting with the best.
+        """
+        shown = self.rows()[: check_count("most", most)]
+        what = f"all {self.n_items} items" if len(shown) == self.n_items else f"the best {most}"
+        names = [str(row["item"]) for row in shown]
+        columns = ([row[k] for row in shown] for k in ("score", "low", "high"))
+        return interval_chart(names, *columns, f"Scores of {what}, {self.level:.0%} intervals")
+
+    def _repr_html_(self) -> str:
+        return f"{self.chart()}\n{self.format('html')}"
 
     def format(self, kind: LeaderboardFormat = "text") -> str:
         """Return the leaderboard as text, Markdown, CSV, JSON or an HTML table.

@@ -58,6 +58,7 @@ def write_model(
     ...     read_model(path)
     ({'alpha': 0.5}, {'coef': array([ 1., -2.])})
     """
+    # arrays as safetensors holds them, and a document that describes them
     plain = {name: _plain(name, array) for name, array in arrays.items()}
     tensors = {name: _encode(array) for name, array in plain.items()}
     document = {
@@ -70,6 +71,7 @@ def write_model(
         document["sha256"] = _checksum(document, tensors)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"`metadata` must be representable as JSON: {error}.") from error
+    # written, read back, and only then in place of an older file
     with replacing(path) as new:
         save_file(tensors, new, metadata={FORMAT: json.dumps(document)})
         try:

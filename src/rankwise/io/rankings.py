@@ -215,6 +215,7 @@ class RankedItems:
             Queries and names of the data. If the scores or the data have no names, they are
             matched by row numbers from 0.
         """
+        # match by names, or by row numbers where either side has none
         counted = self.items is None or (items is None and self.items.dtype.kind == "i")
         if not counted and items is None:
             raise DataFileError(
@@ -226,6 +227,7 @@ class RankedItems:
         mine = self.rows if self.items is None else self.items
         assert theirs is not None
         assert mine is not None
+        # keys are queries with items, or items alone
         if qid is not None and self.qid is not None:
             places = _places(path, zip(map(str, self.qid), map(str, mine), strict=True))
             keys: list[Any] = list(zip(map(str, qid), map(str, theirs), strict=True))

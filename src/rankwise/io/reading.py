@@ -29,6 +29,7 @@ from rankwise.io.tables.arrow import EXCEL_SUFFIXES, PARQUET_SUFFIXES, ParquetTa
 from rankwise.io.tables.csv import DELIMITERS
 from rankwise.io.tables.json import JSON_SUFFIXES
 from rankwise.io.tables.reading import TABLE_SUFFIXES, if_any, item_columns, read_table
+from rankwise.io.tables.table import arrow_ids, arrow_numbers
 
 Files: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 """A file, a pattern that files match, or several of both."""
@@ -164,8 +165,7 @@ def _read_file(path: str | os.PathLike[str], **options: Any) -> RankingData:
     known = ", ".join(sorted(_SVMLIGHT_SUFFIXES | TABLE_SUFFIXES))
     raise DataFileError(
         f"{os.fspath(path)}: expected a name that ends in one of {known}, or svmlight lines such "
-        f"as '2 qid:1 1:0.5', got {suffix or 'no suffix'} and other lines. Rename the file, or "
-        "call read_svmlight or read_table."
+        f"as '2 qid:1 1:0.5', got {suffix or 'no suffix'} and other lines. Rename the file."
     )
 
 
@@ -248,11 +248,11 @@ class ParquetStream(DataStream):
 
     def _data(self, batch: Any, first: int, X: FloatArray) -> RankingData:
         for j, name in enumerate(self.feature_names):
-            X[:, j] = self.table.numbers(name, batch.column(name), first)
-        y = self.table.numbers(self.y, batch.column(self.y), first)
+            X[:, j] = arrow_numbers(self.table.path, name, batch.column(name), first)
+        y = arrow_numbers(self.table.path, self.y, batch.column(self.y), first)
         qid = None
         if self.qid is not None:
-            qid = self.table.ids(self.qid, batch.column(self.qid), first)
+            qid = arrow_ids(self.table.path, self.qid, batch.column(self.qid), first)
         return RankingData(X, y, qid, feature_names=self.feature_names)
 
 
@@ -285,7 +285,7 @@ def open_stream(
     if suffix in {*DELIMITERS, *EXCEL_SUFFIXES, *JSON_SUFFIXES}:
         raise DataFileError(
             f"{os.fspath(path)}: expected an svmlight or Parquet file to be read in chunks, got "
-            f"{suffix!r}. Convert it, or read it whole with read_table."
+            f"{suffix!r}. Convert it, or read it whole."
         )
     if suffix in PARQUET_SUFFIXES:
         return _parquet_stream(path, memory, y, qid, features, drop)

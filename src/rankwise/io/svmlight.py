@@ -34,7 +34,7 @@ CHUNK_BYTES = 1 << 24
 """Bytes of text parsed at a time: 16 MB take a tenth of a second, and about as much memory."""
 
 MOST_FEATURES = 1 << 26
-"""Features that a file may have unless told how many: a weight for each takes half a GiB."""
+"""Features of a file whose number is not given, at most: a weight for each takes half a GiB."""
 
 ZeroBased = bool | Literal["auto"]
 Dense = bool | Literal["auto"]
@@ -303,6 +303,7 @@ def _scan(
 ) -> SvmlightScan:
     """Summarise chunks; refuse feature numbers outside ``n_features`` and ``zero_based``."""
     _check_numbering(n_features, zero_based)
+    # counts, extreme features and types of ids over all chunks
     n_items = n_nonzeros = 0
     id_types = set()
     extremes: list[_Feature] = []
@@ -316,6 +317,7 @@ def _scan(
         raise DataFileError(
             f"{os.fspath(path)}: expected lines such as '2 qid:1 1:0.5', got a file without any."
         )
+    # where features begin, and how many there are
     from_zero = zero_based
     if from_zero == "auto":
         from_zero = any(feature.number == 0 for feature in extremes)

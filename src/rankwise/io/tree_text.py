@@ -38,6 +38,7 @@ def are_trees(text: bytes, n_features: int) -> bool:
     Indices must be in range, every node must have one parent before it, and sizes must be those of
     the text: LightGBM checks none of this, and would read and write out of bounds.
     """
+    # the header: known lines, and as many words as there are features
     header, blank, body = text.partition(b"\n\n")
     if not blank or not text.isascii() or not header.startswith(b"tree\n"):
         return False
@@ -52,6 +53,7 @@ def are_trees(text: bytes, n_features: int) -> bool:
     free = {name: found.pop(name, "") for name in FREE}
     if found != HEADER or any(len(free[name].split()) != n_features for name in FREE[:2]):
         return False
+    # the trees: as long as the header says, and nothing behind them
     if not np.all((sizes >= 0) & (sizes <= len(body)) & (sizes == np.floor(sizes))):
         return False
     ends = [0, *np.cumsum(sizes.astype(int)).tolist()]

@@ -230,7 +230,8 @@ cdef void place_tight(const Query *query, Lists *room) noexcept nogil:
         tight = first
         best = -INFINITY
         for j in range(first, last):
-            profit = c[j] * g[i] - a[j] * b[i] - v[j]  # [LS08] eq. (26): u_i = max_j C_ij - v_j
+            # [LS08] eq. (26), dorm-oracle: u_i = max_j C_ij - v_j
+            profit = c[j] * g[i] - a[j] * b[i] - v[j]
             if profit > best:
                 best = profit
                 tight = j
@@ -264,7 +265,8 @@ cdef void augment(const Query *query, Lists *room, i64 start) noexcept nogil:
         b = room.gains[item]
         for o in range(n_open):
             j = reached[o]
-            reduced = base + v[j] - (c[j] * g - a[j] * b)  # [LS08] eq. (26): u_i + v_j - C_ij
+            # [LS08] eq. (26), dorm-oracle: u_i + v_j - C_ij
+            reduced = base + v[j] - (c[j] * g - a[j] * b)
             if reduced < distances[j]:
                 distances[j] = reduced
                 room.previous[j] = item
@@ -356,7 +358,8 @@ cdef void search_band(const Query *query, Lists *room, i64 n_low, i64 width,
         first = room.low[k + 1]
         for x in range(room.high[k + 1], first - 1, -1):
             stay = rise = -INFINITY
-            if 0 <= k - x < n_low:  # [LS08] eq. (24), an item of the lower grade at position k
+            # [LS08] eq. (24), dorm-oracle: an item of the lower grade at position k
+            if 0 <= k - x < n_low:
                 stay = values[x + 1] + c[k] * g[room.ranks[k - x]] - a[k] * b[0]
             if x > 0:  # and one of the higher grade
                 rise = values[x] + c[k] * g[room.ranks[n_low + x - 1]] - a[k] * b[1]
@@ -442,7 +445,7 @@ cdef double best_head(const Query *query, const double *g, const i64 *grades, do
             if last[r] > lowest:  # not before an item of a higher gain and a lower score
                 lowest = last[r]
                 lowest_grade = r
-                # [LS08] eq. (24)
+                # [LS08] eq. (24), dorm-oracle
                 value = states.head[state - strides[r]] + c * g[lowest] - fall * b[r]
                 if value > most:
                     most = value
@@ -499,7 +502,7 @@ cdef inline void tabulate_shifts(const Query *query, const double *g, i64 n_rank
     for q in range(n_ranks):
         for s in range(depth + 1):
             c = query.decay[q + s] if q + s < query.n_items else 0.0
-            moved = sums[s] + c * g[q]  # [LS08] eq. (18)
+            moved = sums[s] + c * g[q]  # [LS08] eq. (18), dorm-slack
             if s < depth:
                 shifts[q * depth + s] = sums[s + 1] - moved
             sums[s] = moved
@@ -604,7 +607,8 @@ cdef int find_plane(const Query *query, OracleRoom room, const double *scores, i
     cdef i64 rank, i, j
     cdef double slope = query.slope if query.method == SORT else 0.0
     for i in range(query.n_items):
-        at.scores[i] = scores[i] - slope * query.gains[i]  # [LS08] eq. (24): a = c sorts g - b
+        # [LS08] eq. (24), dorm-oracle: a = c sorts g - b
+        at.scores[i] = scores[i] - slope * query.gains[i]
     descending(at.scores, query.n_items, at.fall, at.codes, at.spare, at.order)
     for rank in range(query.n_items):
         i = at.order[rank]
@@ -614,12 +618,12 @@ cdef int find_plane(const Query *query, OracleRoom room, const double *scores, i
         at.positions[rank] = rank
     if query.method != SORT:
         place_ranks(query, room)
-    loss[0] = query.ideal  # [LS08] eq. (17): <a(1), b> - <a(pi), b>
+    loss[0] = query.ideal  # [LS08] eq. (17), dorm-loss: <a(1), b> - <a(pi), b>
     for rank in range(query.n_items):
         i = at.order[rank]
         j = at.positions[rank]
         positions[i] = j
-        beta[i] = query.target[i] - query.decay[j]  # [LS08] eq. (20): c(1) - c(pi)
+        beta[i] = query.target[i] - query.decay[j]  # [LS08] eq. (20), dorm-slack: c(1) - c(pi)
         loss[0] -= query.discounts[j] * at.gains[rank]
     return 0
 
@@ -677,7 +681,7 @@ def place_first_relevant(const double[::1] scores, const u8[::1] hits, const dou
         return
     with nogil:
         descending(&scores[0], n_items, &codes[0, 0], &codes[1, 0], &codes[2, 0], &order[0])
-        best = -discounts[0]  # [LS08] eq. (10), the first relevant item in front
+        best = -discounts[0]  # [LS08] eq. (10), measure-rr: a relevant item in front
         for rank in range(n_items):
             item = order[rank]
             if hits[item]:

@@ -52,7 +52,7 @@ cdef double improve(WorkingSet *planes, double C, const double *v, const double 
     values[0] = 0.0
     fill_products(planes.vectors + size, size, count - 1, v, size, values + 1)
     for slot in range(1, count):
-        values[slot] = C * (planes.losses[slot] - values[slot])  # [LS08] eq. (27b)
+        values[slot] = C * (planes.losses[slot] - values[slot])  # [LS08] eq. (27b), dorm-slack
         if values[slot] > best:
             best = values[slot]
         mean += planes.weights[slot] * values[slot]
@@ -119,7 +119,7 @@ cdef void exchange_weights(WorkingSet *planes, double square) noexcept nogil:
         rise = highest - lowest
         if not rise > 1e-14 * fabs(highest):
             break
-        # [LS08] eq. (28) along this pair: step to its maximum, kept feasible
+        # [LS08] eq. (28), dorm-dual, along this pair: step to its maximum, kept feasible
         with_up = planes.gram + up * capacity
         with_down = planes.gram + down * capacity
         curvature = square * (with_up[up] + with_down[down] - 2.0 * with_up[down])

@@ -89,14 +89,6 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         check_is_fitted(self)
         return self.path_.plot(ax, self.path_.best(self.rule))
 
-    def _keep_choice(self, path: SelectionPath, scores: FloatArray | None) -> Any:
-        """Store a path and the held-out scores at its chosen position; return the chosen value."""
-        position = path.best(self.rule)
-        self.path_ = path
-        self.held_out_value_ = float(path.values[position])
-        self.held_out_scores_ = scores
-        return path.grid[position]
-
     def _validation(
         self,
         rows: Matrix,
@@ -174,57 +166,22 @@ class Validation:
     X: Matrix
     data: TrainingData
 
-    def judge(
-        self,
-        held_out: HeldOut,
-        measure: Measure,
-        grid: NDArray[Any],
-        parameter: str,
-        simplest: Simplest,
-        output: int | None = None,
-    ) -> SelectionPath:
-        """Measure the scores of the rows for every value of a parameter.
-
-        Several outputs are averaged, or one of them is measured.
-        """
-        if not self.data.is_scored:
-            leads = leads_of(held_out, self.data)
-            error = held_out.error
-            return judge_comparisons(leads, self.data, error, measure, grid, parameter, simplest)
-        Y = as_columns(self.data.scores)
-        if output is not None:
-            held_out, Y = held_out.output(output), Y[:, output : output + 1]
-        rows = np.arange(len(Y))
-        return judge_scores(
-            held_out, Y, self.data.queries, rows, measure, grid, parameter, simplest
-        )
-
 
 def gather_held_out(
     graphs: OutputGraphs, hold_out: Callable[[PreferenceGraph], HeldOut]
 ) -> HeldOut:
     """Hold out for every graph and put the outputs in their order."""
     parts = [hold_out(graph) for graph in graphs]
-    in_turn = iter(parts)
-    scores = graphs.gather(lambda _: next(in_turn).scores)
-    return HeldOut(
-        scores, np.max([part.error for part in parts], axis=0), _joint_solver(graphs, parts)
-    )
-
-
-def _joint_solver(
-    graphs: OutputGraphs, parts: list[HeldOut]
-) -> Callable[[float], FloatArray] | None:
-    """Return a function that solves for the outputs of all graphs, if each graph has one."""
     solvers = [part.solve for part in parts if part.solve is not None]
-    if len(solvers) < len(parts):
-        return None
 
     def solve(alpha: float) -> FloatArray:
         in_turn = iter(solvers)
         return graphs.gather(lambda _: next(in_turn)(alpha))
 
-    return solve
+    in_turn = iter(parts)
+    scores = graphs.gather(lambda _: next(in_turn).scores)
+    error = np.max([part.error for part in parts], axis=0)
+    return HeldOut(scores, error, solve if len(solvers) == len(parts) else None)
 
 
 def leave_items_out(
@@ -302,49 +259,54 @@ def leave_comparisons_out(
     return EdgesHeldOut(leads, error)
 
 
-def tied_by_folds(held_out: HeldOut, data: TrainingData, folds: Folds) -> HeldOut:
+def tied(held_out: HeldOut, data: TrainingData, folds: Folds | None = None) -> HeldOut:
     """Make ties equal inside queries, or inside folds of the items of one global ranking."""
+    if folds is None:
+        return held_out.tied(data.queries.index)
     group = data.queries.index if data.has_qid else folds.fold
     return held_out.tied(np.where(folds.fold < 0, -1, group))
 
 
-def judge_folds(
+def judge_held_out(
     held_out: HeldOut,
     data: TrainingData,
-    folds: Folds,
+    folds: Folds | None,
     measure: Measure,
     grid: NDArray[Any],
-    parameter: str,
-    simplest: Simplest,
+    parameter: str = "alpha",
+    simplest: Simplest = "largest",
     output: int | None = None,
 ) -> SelectionPath:
     """Measure held-out scores by query, or by fold if folds hold items of one global ranking.
 
-    Items of weight 0 are not judged. The other parameters are those of `judge_scores`. Comparisons
-    are judged if their items are held out. Several outputs are averaged, or one of them is
-    measured.
+    Items of weight 0 are not judged. Comparisons are judged if their items are held out.
+
+    Parameters
+    ----------
+    held_out : HeldOut
+        Scores for every value of the grid, item and output.
+    data : TrainingData
+        The true scores or the comparisons, and the queries.
+    folds : Folds or None
+        Which items are held out; None for all, which is validation data.
+    measure, grid, parameter, simplest
+        As in `judge_scores`.
+    output : int, optional
+        The output to measure; by default all are averaged.
     """
     if not data.is_scored:
-        leads = leads_of(held_out, data)
+        winner, loser = data.comparisons[0].T
+        leads = held_out.scores[:, winner, 0] - held_out.scores[:, loser, 0]
         return judge_comparisons(leads, data, held_out.error, measure, grid, parameter, simplest)
-    Y = as_columns(data.scores)
+    Y, queries, rows = as_columns(data.scores), data.queries, np.arange(data.n_items)
     if output is not None:
         held_out, Y = held_out.output(output), Y[:, output : output + 1]
-    queries = data.queries if data.has_qid else _folds_as_queries(folds)
-    rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
+    if folds is not None:
+        rows = np.flatnonzero((folds.fold >= 0) & (data.weight > 0))
+        if not data.has_qid:  # items that are never held out come last
+            index = np.where(folds.fold < 0, folds.n_folds, folds.fold)
+            queries = Queries(np.arange(folds.n_folds + 1), index)
     return judge_scores(held_out, Y, queries, rows, measure, grid, parameter, simplest)
-
-
-def leads_of(held_out: HeldOut, data: TrainingData) -> FloatArray:
-    """Return by how much the winner of each comparison leads, (n_values, n_pairs)."""
-    winner, loser = data.comparisons[0].T
-    return held_out.scores[:, winner, 0] - held_out.scores[:, loser, 0]
-
-
-def _folds_as_queries(folds: Folds) -> Queries:
-    """Return the folds in their order; items that are never held out come last."""
-    index = np.where(folds.fold < 0, folds.n_folds, folds.fold)
-    return Queries(np.arange(folds.n_folds + 1), index)
 
 
 def keep_linear_solution(

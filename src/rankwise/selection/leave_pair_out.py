@@ -28,8 +28,8 @@ from rankwise.selection.complete_pairs import (
     leaves_nothing,
 )
 from rankwise.selection.holdouts import PairsHeldOut
-from rankwise.selection.systems import normal_equations
 from rankwise.selection.ties import credit_of, tie_share, zero_ties
+from rankwise.solve.normal_equations import System
 
 MOST_OPERATIONS = 1e13
 """Above this many operations per alpha, many minutes of work, leaving out pairs is refused."""
@@ -193,7 +193,7 @@ def _rounding(
     options: dict[str, Any],
 ) -> FloatArray:
     """Estimate the relative error of refits by the condition of the fit to all items."""
-    whole = normal_equations(space, PreferenceGraph.of(data, **options), rows).spectrum()
+    whole = System.of(PreferenceGraph.of(data, **options), space, rows).spectrum()
     return EPS / np.maximum(whole.rcond(alphas), TINY)
 
 
@@ -214,7 +214,7 @@ def _scores_without(
         graph = PreferenceGraph.of(data.take(rest), **options)
     except NothingToLearnError:
         return None
-    solutions = normal_equations(space, graph, rest_rows).path(alphas, checked=False)[:, :, 0]
+    solutions = System.of(graph, space, rest_rows).path(alphas, checked=False)[:, :, 0]
     return space.scores(solutions, rest_rows, of)
 
 

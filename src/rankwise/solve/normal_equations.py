@@ -6,13 +6,13 @@ are on the host.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Self, final
+from typing import ClassVar, Protocol, Self, final
 
 import numpy as np
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dormqr, dpotrf, dptsv, dsytrd
 
-from rankwise.core.arrays import FloatArray, Matrix, as_columns
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.namespaces import (
     Array,
@@ -185,6 +185,29 @@ def refuse_indefinite_matrix(A: FloatArray) -> None:
         refuse_indefinite(values[0], values[-1])
 
 
+class SolvableSpace(Protocol):
+    """What the normal equations ask of a function space."""
+
+    is_explicit: ClassVar[bool]
+
+    @property
+    def kernel_is_trusted(self) -> bool:
+        """Whether the kernel matrix is positive semidefinite by construction."""
+        ...
+
+    def features(self, rows: IntArray | None = None) -> Matrix:
+        """Return explicit features of some rows, or of all."""
+        ...
+
+    def raw_features(self) -> tuple[Matrix, Array | None]:
+        """Return F and C with the features ``F C^-T`` of all rows."""
+        ...
+
+    def kernel_matrix(self, rows: IntArray | None = None) -> Array:
+        """Return the kernel between some rows, or all."""
+        ...
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class System:
@@ -211,6 +234,24 @@ class System:
     root: Root | None = None
     size: float = 0.0
     rounding: float = 0.0
+
+    @classmethod
+    def of(cls, graph: PreferenceGraph, space: SolvableSpace, rows: IntArray | None = None) -> Self:
+        """Build primal for explicit features, else dual.
+
+        Parameters
+        ----------
+        graph : PreferenceGraph
+            The preferences.
+        space : FunctionSpace
+            The space of the ranking function.
+        rows : (n_rows,), optional
+            The rows of the graph's items in the space; by default all of them.
+        """
+        if space.is_explicit:
+            F, C = space.raw_features() if rows is None else (space.features(rows), None)
+            return cls.primal(graph, F, C)
+        return cls.dual(graph, space.kernel_matrix(rows), trusted=space.kernel_is_trusted)
 
     @classmethod
     def primal(cls, graph: PreferenceGraph, F: Matrix, C: Array | None = None) -> Self:

@@ -30,6 +30,8 @@ def reader(request, monkeypatch):
     """Read CSV files by pyarrow where it can, and by Python alone."""
     if request.param == "without pyarrow":
         monkeypatch.setitem(sys.modules, "pyarrow", None)
+    else:
+        monkeypatch.setattr("rankwise.io.tables.csv.SMALL_TEXT", 0)
 
 
 def read_csv(path, text, **options):
@@ -592,3 +594,18 @@ def test_an_open_quote_is_found_in_a_long_file(tmp_path):
 def test_rows_with_quotes_that_are_too_long_are_refused(tmp_path):
     with pytest.raises(DataFileError, match="line 2: expected 2 cells as in the header, got 'more"):
         read_csv(tmp_path / "a.csv", 'a,y\n"1",2,3,4,5\n')
+
+
+def test_small_files_start_no_threads_of_pyarrow(tmp_path):
+    """A process that ends while they start is aborted by pyarrow."""
+    path = tmp_path / "small.csv"
+    path.write_text("a,qid\n1,x\n2,y\n")
+    program = (
+        "import sys\nfrom rankwise.io.tables.reading import open_table, read_table\n"
+        f"read_table({str(path)!r}); open_table({str(path)!r}).words('qid')\n"
+        "print('pyarrow.csv' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False"]

@@ -19,8 +19,10 @@ from rankwise.apps.report.sections import (
     Section,
     calibration_section,
     comparison_section,
+    effects_section,
     evaluations_of,
     features_section,
+    judges_section,
     measures_section,
     pairs_left_out,
     pairs_section,
@@ -163,7 +165,7 @@ def make_report(
 def leaderboard_report(
     board: Leaderboard, table: ComparisonTable | None = None, *, title: str = "Leaderboard"
 ) -> Report:
-    """Make a page about a leaderboard: scores with intervals, and who beats whom.
+    """Make a page about a leaderboard: scores with intervals, who beats whom, effects, judges.
 
     Parameters
     ----------
@@ -185,7 +187,13 @@ def leaderboard_report(
     >>> leaderboard_report(board, title="Three people")
     Report('Three people', ... kB)
     """
-    sections = [ranking_section(board, FigureWriter()), pairs_section(board, table)]
+    parts = [
+        ranking_section(board),
+        pairs_section(board, table),
+        effects_section(board),
+        judges_section(board),
+    ]
+    sections = [part for part in parts if part is not None]
     first = board.rows()[0]
     cards = [
         ("best", str(first["item"]), f"best with probability {decimals(first['best'], 2)}"),

@@ -19,7 +19,7 @@ from rankwise.io.tables.table import (
     arrow_ids,
     arrow_numbers,
     pyarrow_with,
-    refuse_empty,
+    read_by_column,
 )
 
 PARQUET_SUFFIXES = {".parquet", ".pq"}
@@ -58,27 +58,19 @@ class ParquetTable(DataTable):
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids."""
         with open_parquet(self.path) as file:
-            n_rows = file.metadata.num_rows
-            refuse_empty(self.path, n_rows)
-            matrices = [np.empty((n_rows, len(columns))) for columns in numbers]
-            for columns, matrix in zip(numbers, matrices, strict=True):
-                for j, name in enumerate(columns):
-                    matrix[:, j] = self.numbers(name, _column(file, name))
-            return matrices, [self.ids(name, _column(file, name)) for name in ids]
+            return read_by_column(
+                (numbers, ids),
+                self.path,
+                file.metadata.num_rows,
+                lambda name: arrow_numbers(self.path, name, _column(file, name)),
+                lambda name: arrow_ids(self.path, name, _column(file, name)),
+            )
 
     def cells(self, columns: Sequence[str]) -> list[list[str]]:
         """Return the cells of columns as text."""
         with open_parquet(self.path) as file:
             found = [_column(file, name).to_pylist() for name in columns]
         return [["" if is_missing(c) else str(c) for c in column] for column in found]
-
-    def numbers(self, name: str, column: Any, first: int = 0) -> FloatArray:
-        """Return a column, or its part from row ``first`` on, as finite numbers."""
-        return arrow_numbers(self.path, name, column, first)
-
-    def ids(self, name: str, column: Any, first: int = 0) -> NDArray[Any]:
-        """Return a column, or its part from row ``first`` on, as ids."""
-        return arrow_ids(self.path, name, column, first)
 
 
 def write_parquet(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:
@@ -168,18 +160,16 @@ class ExcelTable(DataTable):
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids."""
-        refuse_empty(self.path, self.sheet.num_rows)
-        matrices = [np.empty((self.sheet.num_rows, len(columns))) for columns in numbers]
-        for columns, matrix in zip(numbers, matrices, strict=True):
-            for j, name in enumerate(columns):
-                column = self.sheet.column(name)
-                matrix[:, j] = arrow_numbers(self.path, name, column, HEAD_ROWS)
-        return matrices, [self._ids(name) for name in ids]
+        n_rows = self.sheet.num_rows
+        return read_by_column((numbers, ids), self.path, n_rows, self._numbers, self._ids)
 
     def cells(self, columns: Sequence[str]) -> list[list[str]]:
         """Return the cells of columns as text."""
         found = [self.sheet.column(name).to_pylist() for name in columns]
         return [["" if c is None else str(_whole(c)) for c in column] for column in found]
+
+    def _numbers(self, name: str) -> FloatArray:
+        return arrow_numbers(self.path, name, self.sheet.column(name), HEAD_ROWS)
 
     def _ids(self, name: str) -> NDArray[Any]:
         """Return ids; Excel holds every number as a fraction, whole ones become integers."""

@@ -1,8 +1,8 @@
 """Tables in delimited text: CSV and TSV.
 
-If pyarrow is installed, it reads whatever is well formed. Without it, and to find the line and the
-column of errors, Python reads row by row. Both give the same bits; ``python -m benchmarks.io``
-measures them in new processes.
+If pyarrow is installed, it reads what is well formed and not small. Otherwise, and to find the line
+and the column of errors, Python reads row by row. Both give the same bits;
+``python -m benchmarks.io`` measures them in new processes.
 """
 
 import csv
@@ -34,6 +34,10 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 """What is usual between cells, by the suffix of the file; the header decides."""
 
 KNOWN_DELIMITERS = (",", ";", "\t", "|")
+
+SMALL_TEXT = 1 << 17
+"""Bytes that Python reads in less time than pyarrow takes to load. Its threads do not start then
+either: a process that ends while they do is aborted."""
 
 BLOCK_CELLS = 1 << 16
 """Number of cells that Python holds at a time: 4 MB."""
@@ -96,7 +100,8 @@ class CsvTable(DataTable):
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids, in one pass."""
-        found = self._read_with_arrow(numbers, ids)
+        is_small = len(self.text) <= SMALL_TEXT
+        found = None if is_small else self._read_with_arrow(numbers, ids)
         return self._read_here(numbers, ids) if found is None else found
 
     def _read_with_arrow(
@@ -171,7 +176,8 @@ class CsvTable(DataTable):
 
     def cells(self, columns: Sequence[str]) -> list[list[str]]:
         """Return the cells of columns as they are written."""
-        table = self._arrow_table(set(), set(columns))
+        is_small = len(self.text) <= SMALL_TEXT
+        table = None if is_small else self._arrow_table(set(), set(columns))
         if table is not None:
             found = [table.column(name).to_pylist() for name in columns]
             if all(word == word.strip() for column in found for word in column):

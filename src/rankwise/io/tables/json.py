@@ -7,14 +7,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, final
 
-import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError
 from rankwise.io.files import format_suffix, open_read
 from rankwise.io.numbers import integers_or_texts
-from rankwise.io.tables.table import CellError, DataTable, refuse_empty
+from rankwise.io.tables.table import CellError, DataTable, read_by_column
 
 LINES_SUFFIXES = {".jsonl", ".ndjson"}
 JSON_SUFFIXES = {".json", *LINES_SUFFIXES}
@@ -62,26 +61,23 @@ class JsonTable(DataTable):
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids."""
         n_rows = len(next(iter(self.columns.values()), ()))
-        refuse_empty(self.path, n_rows)
-        matrices = [np.empty((n_rows, len(columns))) for columns in numbers]
-        for columns, matrix in zip(numbers, matrices, strict=True):
-            for j, name in enumerate(columns):
-                matrix[:, j] = [self._number(name, row) for row in range(n_rows)]
-        return matrices, [self._ids(name) for name in ids]
+        return read_by_column((numbers, ids), self.path, n_rows, self._numbers, self._ids)
 
     def cells(self, columns: Sequence[str]) -> list[list[str]]:
         """Return the cells of columns as text."""
         return [[_text(cell) for cell in self.columns[name]] for name in columns]
 
-    def _number(self, name: str, row: int) -> float:
-        cell = self.columns[name][row]
-        try:
-            value = float(cell)
-        except (TypeError, ValueError, OverflowError):
-            value = math.nan
-        if not math.isfinite(value):
-            raise CellError(self.path, f"row {row + 1}", name, "a finite number", repr(cell))
-        return value
+    def _numbers(self, name: str) -> list[float]:
+        values = []
+        for row, cell in enumerate(self.columns[name], 1):
+            try:
+                value = float(cell)
+            except (TypeError, ValueError, OverflowError):
+                value = math.nan
+            if not math.isfinite(value):
+                raise CellError(self.path, f"row {row}", name, "a finite number", repr(cell))
+            values.append(value)
+        return values
 
     def _ids(self, name: str) -> NDArray[Any]:
         words = self.cells([name])[0]

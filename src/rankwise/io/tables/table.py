@@ -2,11 +2,11 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, MissingExtraError
@@ -113,7 +113,19 @@ def _refuse(
         raise CellError(path, row, name, expected, "none (null, NaN or infinity)")
 
 
-def refuse_empty(path: str | os.PathLike[str], n_rows: int) -> None:
-    """Refuse a table of names without a row."""
+def read_by_column(
+    asked: tuple[Sequence[Sequence[str]], Sequence[str]],
+    path: str | os.PathLike[str],
+    n_rows: int,
+    numbers_of: Callable[[str], ArrayLike],
+    ids_of: Callable[[str], NDArray[Any]],
+) -> tuple[list[FloatArray], list[NDArray[Any]]]:
+    """Read columns one at a time: numbers and ids that `DataTable.read` was asked for."""
     if n_rows == 0:
         raise DataFileError(f"{os.fspath(path)}: expected at least one row, got column names only.")
+    numbers, ids = asked
+    matrices = [np.empty((n_rows, len(columns))) for columns in numbers]
+    for columns, matrix in zip(numbers, matrices, strict=True):
+        for j, name in enumerate(columns):
+            matrix[:, j] = numbers_of(name)
+    return matrices, [ids_of(name) for name in ids]

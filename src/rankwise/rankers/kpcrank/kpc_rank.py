@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, Self, final
 
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.devices import as_device
+from rankwise.core.devices import on_device
 from rankwise.core.params import Advice, AtLeast, CheckedWith, Count, RandomSeed, checked
 from rankwise.core.storable import Counted, Finite
 from rankwise.features.components import Solver
@@ -20,8 +21,8 @@ from rankwise.rankers.closed_form import (
     ClosedFormCV,
     ClosedFormRanker,
     Validation,
-    judge_folds,
-    tied_by_folds,
+    judge_held_out,
+    tied,
 )
 from rankwise.rankers.kpcrank.component_fit import ComponentFit
 from rankwise.rankers.reading import read_training
@@ -30,6 +31,7 @@ from rankwise.selection.path import (
     Candidate,
     ChoiceRule,
     SelectionPath,
+    Simplest,
     as_measure,
     as_settings,
     best_candidate,
@@ -153,8 +155,7 @@ class KPCRank(ClosedFormRanker):
             As in `RankRLS`. All rows of X determine the components, weighted by `sample_weight` if
             given, whether or not they take part in a preference.
         """
-        given = checked(self)
-        device = as_device(self.device, X)
+        given, X_given = checked(self), X
         X, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
@@ -167,7 +168,7 @@ class KPCRank(ClosedFormRanker):
             given.n_components,
             given.solver,
             given.alpha,
-            device,
+            on_device(X, self.device, X_given),
             cost=self.cost,
             ties=self.ties,
             query_weight=self.query_weight,
@@ -313,7 +314,6 @@ class KPCRankCV(ClosedFormCV):
             How much each of them counts.
         """
         given = checked(self)
-        device = as_device(self.device, X)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
@@ -323,7 +323,7 @@ class KPCRankCV(ClosedFormCV):
         )
         options = {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
         self.search_ = []
-        best: _ChosenComponents | None = None
+        keep_best: Callable[[], Self] | None = None
         for kernel in as_settings(given.kernel, "kernel"):
             kernel = kernel.fitted_to(rows, data.sample_weight)
             fit = ComponentFit.of(
@@ -333,67 +333,54 @@ class KPCRankCV(ClosedFormCV):
                 given.max_components,
                 given.solver,
                 given.alpha,
-                device,
+                on_device(rows, self.device, X),
                 **options,
             )
             path, scores = self._judge(rows, fit, validation)
             self.search_.append(Candidate({"kernel": kernel}, path))
             if best_candidate(self.search_, self.rule) == len(self.search_) - 1:
-                best = _ChosenComponents(kernel, fit, path, scores[path.best(self.rule)])
-        assert best is not None
-        return self._keep_best(best)
+                chosen = scores[path.best(self.rule)]
+                keep_best = partial(self._keep_best, kernel, fit, path, chosen)
+        assert keep_best is not None
+        return keep_best()
 
-    def _keep_best(self, best: _ChosenComponents) -> Self:
-        fit, data, scores = best.fit, best.fit.data, best.scores
-        self.kernel_ = best.kernel
-        if scores.ndim == 2 and not data.is_multi_output:
-            scores = scores[:, 0]
-        self.n_components_ = int(self._keep_choice(best.path, scores))
+    def _keep_best(
+        self, kernel: Kernel, fit: ComponentFit, path: SelectionPath, scores: FloatArray
+    ) -> Self:
+        """Store the best kernel, its path, and its fit with the chosen number of components."""
+        position = path.best(self.rule)
+        self.kernel_, self.path_ = kernel, path
+        self.held_out_value_ = float(path.values[position])
+        is_single = scores.ndim == 2 and not fit.data.is_multi_output
+        self.held_out_scores_ = scores[:, 0] if is_single else scores
+        self.n_components_ = int(path.grid[position])
         self.variances_ = fit.components.variances[: self.n_components_]
-        return self._keep_solution(fit.space, fit.weights(self.n_components_), fit.graphs, data)
+        weights = fit.weights(self.n_components_)
+        return self._keep_solution(fit.space, weights, fit.graphs, fit.data)
 
     def _judge(
         self, X: Matrix, fit: ComponentFit, validation: Validation | None
     ) -> tuple[SelectionPath, FloatArray]:
         """Return the values of all numbers of components, and the held-out scores or leads."""
-        measure, data = as_measure(self.measure), fit.data
+        measure, data, folds = as_measure(self.measure), fit.data, None
         rng = generator(self.random_state)
+        judged: tuple[str, Simplest] = "n_components", "smallest"
+        if validation is None and not data.is_scored:
+            refuse_listwise(measure, f"cv={self.cv!r} with comparisons")
         if validation is not None:
             if not validation.data.is_scored:
                 refuse_listwise(measure, "`pairs_val`")
-            held_out = fit.scores(validation.X).tied(validation.data.queries.index)
-            path = validation.judge(held_out, measure, fit.numbers, "n_components", "smallest")
-            return path, held_out.scores
-        if not data.is_scored:
-            refuse_listwise(measure, f"cv={self.cv!r} with comparisons")
-        if data.is_scored or data.has_qid:
+            data, found = validation.data, fit.scores(validation.X)
+        elif data.is_scored or data.has_qid:
             folds = resolve_folds(self.cv, X, data, rng)
-            held_out = tied_by_folds(fit.leave_out(folds), data, folds)
-            path = judge_folds(
-                held_out, data, folds, measure, fit.numbers, "n_components", "smallest"
+            found = fit.leave_out(folds)
+        else:
+            is_auto = isinstance(self.cv, str) and self.cv == "auto"
+            cv = PairKFold(N_PAIR_FOLDS, random_state=0) if is_auto else self.cv
+            leads = fit.leave_comparisons_out(resolve_pair_folds(cv, data.comparisons[0], rng))
+            path = judge_comparisons(
+                leads.differences, data, leads.error, measure, fit.numbers, *judged
             )
-            return path, held_out.scores
-        is_auto = isinstance(self.cv, str) and self.cv == "auto"
-        cv = PairKFold(N_PAIR_FOLDS, random_state=0) if is_auto else self.cv
-        found = fit.leave_comparisons_out(resolve_pair_folds(cv, data.comparisons[0], rng))
-        path = judge_comparisons(
-            found.differences,
-            data,
-            found.error,
-            measure,
-            fit.numbers,
-            "n_components",
-            "smallest",
-        )
-        return path, found.differences
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _ChosenComponents:
-    """The best kernel so far: its fits, its path, and its held-out scores."""
-
-    kernel: Kernel
-    fit: ComponentFit
-    path: SelectionPath
-    scores: FloatArray
+            return path, leads.differences
+        held_out = tied(found, data, folds)
+        return judge_held_out(held_out, data, folds, measure, fit.numbers, *judged), held_out.scores

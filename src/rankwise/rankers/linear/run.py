@@ -587,7 +587,7 @@ class _Grid:
         def call(step: Step) -> object:
             residuals, values = np.full((2, len(alphas)), np.nan)
             residuals[k] = step.error
-            known = {"alphas": alphas, "residuals": residuals, "values": values}
+            known: dict[str, Any] = {"alphas": alphas, "residuals": residuals, "values": values}
             return on_step(Step(before + step.iteration, step.error, **known))
 
         return call

@@ -23,7 +23,7 @@ N_HOLD_OUTS = 5
 """Draws by which an alpha is chosen on a single query."""
 
 SORTING = 60
-"""Ranking and rating one item takes as long as so many entries of a product."""
+"""Entries of a product that take as long as ranking and rating one item."""
 
 
 @final
@@ -201,6 +201,6 @@ def validate_by_pairs(X: Matrix, pairs: IntArray, weight: FloatArray) -> Validat
 
     def rate(scores: FloatArray) -> FloatArray:
         lead = np.sign(scores[:, winner] - scores[:, loser])
-        return 0.5 + 0.5 * (lead @ share)  # one minus [APS10] (2), normalised
+        return 0.5 + 0.5 * (lead @ share)  # one minus [APS10] eq. (2), measure-concordance
 
     return Validator(as_rows(X[rows]), rate)

@@ -26,7 +26,6 @@ from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
 from rankwise.rankers.reading import read_training
 from rankwise.selection.path import check_alphas
-from rankwise.selection.systems import normal_equations
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import (
@@ -292,23 +291,15 @@ class RankRLS(ClosedFormRanker):
 
     def _system(self, space: FunctionSpace, graph: PreferenceGraph) -> System | MatrixFree:
         """Return the normal equations, without their matrix if it is not formed."""
-        settings, kernel = self._iterations(space, graph), space.implicit_kernel()
-        if settings is None or kernel is None:
-            return normal_equations(space, graph)
+        kernel = space.implicit_kernel()
+        fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(space.X)
+        if kernel is None or self.solver == "direct" or (self.solver == "auto" and fits):
+            return System.of(graph, space)
+        settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
         n_basis = settings.basis_size(graph.n_items, kernel.X)
         features = kernel.spanned_features(n_basis, generator(self.random_state))
         single = kernel.single_product() if settings.precision == "mixed" else None
         return MatrixFree.of(graph, kernel.product, features, settings, kernel.size(), single)
-
-    def _iterations(
-        self, space: FunctionSpace, graph: PreferenceGraph
-    ) -> ConjugateGradients | None:
-        """Return how to iterate; None if the matrix is formed."""
-        settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
-        if self.solver == "direct":
-            return None
-        fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(space.X)
-        return None if self.solver == "auto" and fits else settings
 
 
 def _iterations_are_quicker(X: Matrix, n_unknowns: int) -> bool:

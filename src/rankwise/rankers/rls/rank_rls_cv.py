@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import product
 from typing import Annotated, Any, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.devices import on_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
 from rankwise.core.params import CheckedWith, RandomSeed, checked
+from rankwise.core.queries import TrainingData
 from rankwise.core.storable import Finite, Stored
-from rankwise.features.function_space import choose_basis
+from rankwise.features.function_space import choose_basis, smallest_space, unknowns_of_sparse_rows
 from rankwise.features.kernels import KernelLike, as_kernel
-from rankwise.graph.preference_graph import Cost, QueryWeight, Ties
+from rankwise.graph.preference_graph import Cost, OutputGraphs, QueryWeight, Ties
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV
 from rankwise.rankers.reading import read_training
 from rankwise.rankers.rls.hold_outs import (
-    HoldOut,
     Judged,
-    SearchProblem,
     SettingProblem,
+    refuse_dense,
     resolve_hold_out,
 )
 from rankwise.selection.path import (
@@ -204,7 +204,7 @@ class RankRLSCV(ClosedFormCV):
             How much each of them counts.
         """
         given = checked(self)
-        alphas, measure = given.alphas, as_measure(given.measure)
+        measure = as_measure(given.measure)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
@@ -215,20 +215,29 @@ class RankRLSCV(ClosedFormCV):
         rng = generator(self.random_state)
         basis_rows = choose_basis(self.basis, rows, rng)
         there = on_device(rows, self.device, X)
-        problem = SearchProblem(rows, data, self.query_weight, basis_rows, alphas, measure, there)
-        hold_out = resolve_hold_out(self.cv, problem, validation, rng)
-        best = self._search(problem, hold_out)
-        self._keep_best(best)
-        return self._keep_solution(best.problem.space, best.weights, best.problem.graphs, data)
+        hold_out = resolve_hold_out(
+            self.cv, rows, data, self.query_weight, measure, validation, rng
+        )
 
-    def _settings(self, problem: SearchProblem) -> list[Mapping[str, Any]]:
+        def judge(setting: Mapping[str, Any]) -> Judged:
+            kernel, cost, ties = (setting[name] for name in SEARCHED)
+            options = {"cost": cost, "ties": ties, "query_weight": self.query_weight}
+            graphs = OutputGraphs.of(data, **options)
+            refuse_dense(rows, unknowns_of_sparse_rows(rows, kernel, basis_rows, graphs.rank))
+            space = smallest_space(rows, kernel, basis_rows, graphs.rank, there)
+            return hold_out(SettingProblem(data, options, graphs, space, given.alphas, measure))
+
+        keep_best = self._search(self._settings(rows, data), judge)
+        return keep_best()
+
+    def _settings(self, X: Matrix, data: TrainingData) -> list[Mapping[str, Any]]:
         """Return all allowed combinations of kernel, cost and ties."""
         kernels = [
-            as_kernel(kernel).fitted_to(problem.X, problem.data.sample_weight)
+            as_kernel(kernel).fitted_to(X, data.sample_weight)
             for kernel in as_settings(self.kernel, "kernel")
         ]
         costs, ties = as_settings(self.cost, "cost"), as_settings(self.ties, "ties")
-        if not problem.data.is_scored:  # comparisons have no ties
+        if not data.is_scored:  # comparisons have no ties
             ties = ties[:1]
         every: list[Mapping[str, Any]] = [
             dict(zip(SEARCHED, values, strict=True)) for values in product(kernels, costs, ties)
@@ -236,86 +245,60 @@ class RankRLSCV(ClosedFormCV):
         allowed = [s for s in every if s["ties"] != "keep" or s["cost"] == "magnitude"]
         return allowed or every
 
-    def _search(self, problem: SearchProblem, hold_out: HoldOut) -> _BestSetting:
-        """Judge all settings; store all paths, return the best choice.
+    def _search(
+        self,
+        settings: list[Mapping[str, Any]],
+        judge: Callable[[Mapping[str, Any]], Judged],
+    ) -> Callable[[], Self]:
+        """Judge all settings; store all paths, return the function that keeps the best one.
 
         An interrupt keeps the finished settings. Weights are computed as soon as a setting is the
         best so far, so that no decomposition outlives its setting.
         """
-        settings = self._settings(problem)
         self.search_ = []
-        best: _BestSetting | None = None
+        best, keep_best = -np.inf, None
         try:
             for setting in followed(settings, len(settings), "RankRLSCV", shown=self.progress):
-                judged = hold_out.judge(problem.at(setting))
+                judged = judge(setting)
                 path = judged.path_of(None)
-                chosen = self._paths(judged, path, problem.n_outputs)
-                goodness = float(np.mean([p.goodness(p.best(self.rule)) for p in chosen]))
-                if best is None or is_better(goodness, best.goodness):
-                    best = _BestSetting.of(setting, judged, path, chosen, self.rule)
+                # one alpha for all outputs, or one for each
+                paths = [path]
+                if self.alpha_per_output and judged.problem.graphs.is_multi_output:
+                    paths = [judged.path_of(k) for k in range(judged.problem.data.scores.shape[1])]
+                at = np.array([p.best(self.rule) for p in paths])
+                goodness = float(np.mean([p.goodness(k) for p, k in zip(paths, at, strict=True)]))
+                if keep_best is None or is_better(goodness, best):
+                    weights, scores = judged.weights(path.grid[at]), judged.held_out_scores(at)
+                    problem = judged.problem
+                    found = setting, problem, path, paths, at, weights, scores
+                    best, keep_best = goodness, partial(self._keep_best, *found)
                 self.search_ = [*self.search_, Candidate(setting, path)]
         except KeyboardInterrupt:
-            if best is None or not self.search_:
+            if keep_best is None or not self.search_:
                 raise
             warn_caller(
                 f"Interrupted after {len(self.search_)} of {len(settings)} settings: the best of "
                 "these is used.",
                 ConvergenceWarning,
             )
-        assert best is not None
-        return best
+        assert keep_best is not None
+        return keep_best
 
-    def _paths(
-        self, judged: Judged, average: SelectionPath, n_outputs: int
-    ) -> tuple[SelectionPath, ...]:
-        """Return the paths that decide: one for all outputs, or one for each."""
-        if not self.alpha_per_output or n_outputs == 1:
-            return (average,)
-        return tuple(judged.path_of(k) for k in range(n_outputs))
-
-    def _keep_best(self, best: _BestSetting) -> None:
-        self.kernel_, self.cost_, self.ties_ = (best.settings[k] for k in SEARCHED)
-        self.path_, self.held_out_scores_ = best.path, best.scores
-        self.paths_ = list(best.paths)
-        self.held_out_value_ = best.value
-        self.alpha_ = float(best.alphas[0]) if len(best.alphas) == 1 else best.alphas
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class _BestSetting:
-    """The best alphas of a setting, and the fit to all data with them."""
-
-    settings: Mapping[str, Any]
-    problem: SettingProblem
-    path: SelectionPath
-    paths: tuple[SelectionPath, ...]
-    goodness: float
-    value: float
-    alphas: FloatArray
-    weights: FloatArray
-    scores: FloatArray | None
-
-    @classmethod
-    def of(
-        cls,
-        settings: Mapping[str, Any],
-        judged: Judged,
+    def _keep_best(
+        self,
+        setting: Mapping[str, Any],
+        problem: SettingProblem,
         path: SelectionPath,
-        paths: tuple[SelectionPath, ...],
-        rule: ChoiceRule,
+        paths: list[SelectionPath],
+        at: IntArray,
+        weights: FloatArray,
+        scores: FloatArray | None,
     ) -> Self:
-        """Choose an alpha on every path, and fit with these to all data."""
-        at: IntArray = np.array([p.best(rule) for p in paths])
+        """Store the best setting, its paths and the chosen positions on them, and the fit."""
+        self.kernel_, self.cost_, self.ties_ = (setting[name] for name in SEARCHED)
+        self.path_, self.paths_, self.held_out_scores_ = path, paths, scores
+        values = [p.values[k] for p, k in zip(paths, at, strict=True)]
+        self.held_out_value_ = float(np.mean(values))
         alphas = path.grid[at]
-        return cls(
-            settings,
-            judged.problem,
-            path,
-            paths,
-            float(np.mean([p.goodness(k) for p, k in zip(paths, at, strict=True)])),
-            float(np.mean([p.values[k] for p, k in zip(paths, at, strict=True)])),
-            alphas,
-            judged.weights(alphas),
-            judged.held_out_scores(at),
-        )
+        self.alpha_ = float(alphas[0]) if len(alphas) == 1 else alphas
+        return self._keep_solution(problem.space, weights, problem.graphs, problem.data)

@@ -284,35 +284,36 @@ class BoostedRanker(Ranker):
         """Grow trees from all data, as many as held-out data ask for."""
         measure, n_trees = as_measure(self.measure), self.n_trees
         grow = partial(problem.grow, self, on_step=on_step)
-        everything = np.arange(problem.X.shape[0])
+        whole = _Part(np.arange(problem.X.shape[0]), problem.data)
         # validation data choose the number of trees, grown from all data
         if validation is not None:
-            held_out = _Held(validation.X, _rate_queries(validation, measure))
-            grown = grow(everything, problem.data, n_trees, held_out)
+            rate = _rate_queries(validation, measure)
+            grown = grow(replace(whole, held_out=validation.X, rate=rate), n_trees)
             path = _path([grown], measure)
             n_trees = int(path.grid[path.best()])
             return _Chosen(grown, n_trees, path)
         if not self.early_stopping:
-            grown = grow(everything, problem.data, n_trees, None)
-            return _Chosen(grown, n_trees)
+            return _Chosen(grow(whole, n_trees), n_trees)
         # folds choose it: held-out value after each tree, averaged over folds
         parts = problem.parts(self.cv, measure, generator(self.random_state))
         folds = []
         for part in parts:
-            folds.append(grow(part.rows, part.data, n_trees, part.held))
+            folds.append(grow(part, n_trees))
             if folds[-1].reason == "interrupted":
                 break
         path = _path(folds, measure)
         n_trees = int(path.grid[path.best()])
         # held-out scores by that number of trees of each fold, then the trees of all data
-        scores = np.full(problem.X.shape[0], np.nan)
-        for part, fold in zip(parts, folds, strict=False):
-            scores[part.out] = _scores_of(fold.booster, problem.X[part.out], n_trees)
-        grown = grow(everything, problem.data, n_trees, None)
+        scores = None
+        if problem.data.is_scored:
+            scores = np.full(problem.X.shape[0], np.nan)
+            for part, fold in zip(parts, folds, strict=False):
+                rows = part.held_out
+                scores[rows] = _scores_of(fold.booster, problem.X[rows], n_trees)
+        grown = grow(whole, n_trees)
         if folds[-1].reason == "interrupted":
             grown = replace(grown, reason="interrupted")
-        known = scores if problem.data.is_scored else None
-        return _Chosen(grown, n_trees, path, known)
+        return _Chosen(grown, n_trees, path, scores)
 
     def _keep_trees(self, found: _Chosen, problem: TreeProblem) -> None:
         """Store the text of the model and what was held out."""
@@ -448,22 +449,16 @@ def _lightgbm() -> Any:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Held:
-    """Held-out rows, given as rows or as row numbers, and the function that rates their scores."""
-
-    rows: Matrix | IntArray
-    rate: Rate
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class _Part:
-    """One fold: the rows and data to learn from, what is held out, and which rows get scores."""
+    """The rows and the data to learn from, and what is held out of them.
+
+    Held-out rows are given as such, or as row numbers; ``rate`` says how good their scores are.
+    """
 
     rows: IntArray
     data: TrainingData
-    held: _Held
-    out: IntArray
+    held_out: Matrix | IntArray | None = None
+    rate: Rate | None = None
 
 
 @final
@@ -554,26 +549,20 @@ class TreeProblem:
         kept = np.setdiff1d(np.arange(self.data.n_items), out, assume_unique=True)
         held = self.data.take(out)
         rate = _rate_queries(ValidationData(self.X[:0], held.scores, held.queries), measure)
-        return _Part(kept, self.data.take(kept), _Held(out, rate), out)
+        return _Part(kept, self.data.take(kept), out, rate)
 
     def _part_of_pairs(self, out: IntArray) -> _Part:
         pairs, _, weight = self.data.comparisons
         everything = np.arange(self.data.n_items)
-        held = _Held(everything, _rate_pairs(pairs[out], weight[out]))
-        return _Part(everything, self.data.without_pairs(out), held, everything[:0])
+        rate = _rate_pairs(pairs[out], weight[out])
+        return _Part(everything, self.data.without_pairs(out), everything, rate)
 
     def grow(
-        self,
-        ranker: BoostedRanker,
-        rows: IntArray,
-        data: TrainingData,
-        n_trees: int,
-        held: _Held | None,
-        on_step: StepCallback | None,
+        self, ranker: BoostedRanker, part: _Part, n_trees: int, on_step: StepCallback | None
     ) -> _Grown:
         """Grow trees from some rows until the held-out value has not risen for long enough."""
-        objective, patience = ranker._objective(data), ranker.n_iter_no_change
-        booster = self._booster(ranker, rows, data, objective, None if held is None else held.rows)
+        objective, patience = ranker._objective(part.data), ranker.n_iter_no_change
+        booster = self._booster(ranker, part, objective)
         values: list[float] = []
         sums: list[float] = []
         weight = 1.0
@@ -582,8 +571,8 @@ class TreeProblem:
             # a tree for the derivatives of the loss at the scores so far, then the held-out value
             for number in range(n_trees):
                 objective.add_tree(booster)
-                if held is not None:
-                    total, weight = held.rate(_held_out_scores(booster))
+                if part.rate is not None:
+                    total, weight = part.rate(_held_out_scores(booster))
                     values.append(total / weight)
                     sums.append(total)
                     if number - int(np.argmax(values)) >= patience:
@@ -594,33 +583,26 @@ class TreeProblem:
                     reason = "callback"
                     break
         except KeyboardInterrupt:
-            if len(sums) == 0 if held is not None else booster.current_iteration() == 0:
+            if (booster.current_iteration() if part.rate is None else len(sums)) == 0:
                 raise  # there is nothing to keep
             reason = "interrupted"
         return _Grown(booster, np.array(sums), weight, reason)
 
-    def _booster(
-        self,
-        ranker: BoostedRanker,
-        rows: IntArray,
-        data: TrainingData,
-        objective: TreeObjective,
-        held: Matrix | IntArray | None,
-    ) -> Any:
+    def _booster(self, ranker: BoostedRanker, part: _Part, objective: TreeObjective) -> Any:
         """Return a booster without trees that keeps the scores of held-out rows current."""
         # the rows learned from, in the shared bins
         labels, explained = objective.labels()
         options = {**ranker._growth(), **self.bin_options, **explained, "objective": objective.name}
-        training = self.bins.subset(rows).construct().set_label(labels)
+        training = self.bins.subset(part.rows).construct().set_label(labels)
         if objective.name == "lambdarank":
-            training.set_group(sizes_of_runs(data.queries.index))
-            if data.sample_weight is not None:
-                training.set_weight(data.sample_weight)
+            training.set_group(sizes_of_runs(part.data.queries.index))
+            if part.data.sample_weight is not None:
+                training.set_weight(part.data.sample_weight)
         with _refused_options():
             booster = _lightgbm().Booster(options, training)
         # held-out rows in the same bins, as one group: the groups do not matter for scores
-        if held is not None:
-            held_rows = self._binned(held)
+        if part.held_out is not None:
+            held_rows = self._binned(part.held_out)
             if objective.name == "lambdarank":
                 held_rows.set_group([held_rows.num_data()])
             booster.add_valid(held_rows, "held out")
@@ -663,9 +645,9 @@ class TreeProblem:
         fold, growing = folds.fold[self.order], []
         for k in range(folds.n_folds):
             kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            data = self.data.take(kept)
-            objective = ranker._objective(data)
-            booster = self._booster(ranker, kept, data, objective, out)
+            part = _Part(kept, self.data.take(kept), out)
+            objective = ranker._objective(part.data)
+            booster = self._booster(ranker, part, objective)
             growing.append((booster, objective, self.order[out]))
         stages: list[FloatArray] = []
         # all folds grow by a stage at a time

@@ -104,7 +104,7 @@ def many(seed=0, n_users=40, n_items=30, n_rated=12, noise=0.3):
 def test_the_objective_is_that_of_all_rankings(measure):
     for seed in range(5):
         problem = case(seed, measure)
-        loss = problem.ratings.loss_near(problem.factors)
+        loss = problem.ratings.loss_towards(problem.factors)
         fast = problem.ratings.objective(problem.factors, loss, 1.7)
         np.testing.assert_allclose(fast, problem.naive(problem.factors, 1.7), rtol=1e-12)
 
@@ -119,7 +119,7 @@ def test_factors_that_are_zero_pay_the_greatest_losses():
 def test_aiming_next_to_the_current_ranking_lowers_the_objective():
     problem = case(1, grades=2)
     ratings, factors = problem.ratings, problem.factors
-    at_best = ratings.objective(factors, ratings.loss_near(factors), 1.0)
+    at_best = ratings.objective(factors, ratings.loss_towards(factors), 1.0)
     rng = np.random.default_rng(0)
     others = [
         ratings.objective(
@@ -163,7 +163,7 @@ def space_of(problem):
 @pytest.mark.parametrize("measure", ["NDCG", "precision @ 3"])
 def test_items_reach_the_optimum_over_all_rankings(C, measure):
     problem = case(3, measure)
-    loss = problem.ratings.loss_near(problem.factors)
+    loss = problem.ratings.loss_towards(problem.factors)
     space = space_of(problem)
     space.retarget(problem.factors.with_constant, loss.target)
     solution = solve(space, loss, C, EXACT)
@@ -181,7 +181,7 @@ def test_planes_stay_valid_when_users_and_targets_move():
     problem, other = case(4), case(14)
     space, ratings = space_of(problem), problem.ratings
     for factors in (problem.factors, other.factors, problem.factors):
-        loss = ratings.loss_near(factors)
+        loss = ratings.loss_towards(factors)
         space.retarget(factors.with_constant, loss.target)
         X = rows_for_items(Case(ratings, factors, problem.R))
         warm = solve(space, loss, 3.0, EXACT)
@@ -193,7 +193,7 @@ def test_planes_stay_valid_when_users_and_targets_move():
 
 def test_items_learn_from_planes_found_elsewhere():
     problem = case(5)
-    loss = problem.ratings.loss_near(problem.factors)
+    loss = problem.ratings.loss_towards(problem.factors)
     cuts = [list(planes) for planes in problem.planes()]
 
     def oracle(q, g):
@@ -227,7 +227,7 @@ def test_no_half_step_improves_on_where_a_run_came_to_rest():
     problem, rule = many(n_users=15, n_items=8, n_rated=6), StoppingRule(1e-6, max_iter=500)
     found = factorize(problem.ratings, 0.5, problem.factors, rule, half_step_tol=1e-5)
     assert found.ending.converged
-    loss, factors = problem.ratings.loss_near(found.factors), found.factors
+    loss, factors = problem.ratings.loss_towards(found.factors), found.factors
     U = fold_in(problem.ratings, 0.5, factors, rule, 1e-5)
     space = space_of(problem)
     space.retarget(factors.with_constant, loss.target)
@@ -235,7 +235,7 @@ def test_no_half_step_improves_on_where_a_run_came_to_rest():
     users = Factors(U, factors.V, factors.bias)
     items = Factors(factors.U, V[:, :-1], V[:, -1])
     for moved in (users, items):
-        value = problem.ratings.objective(moved, problem.ratings.loss_near(moved), 0.5)
+        value = problem.ratings.objective(moved, problem.ratings.loss_towards(moved), 0.5)
         assert value >= found.objectives[-1] * (1 - 1e-4)
 
 
@@ -281,7 +281,7 @@ def test_the_scale_of_the_start_is_the_best_of_many():
         best = best_scaled(ratings, start, C)
         np.testing.assert_allclose(best.U / best.U[0, 0], start.U / start.U[0, 0], rtol=1e-10)
         values = [
-            ratings.objective(start.scaled(scale), ratings.loss_near(start), C)
+            ratings.objective(start.scaled(scale), ratings.loss_towards(start), C)
             for scale in alternating._SCALES
         ]
         scale = alternating._SCALES[int(np.argmin(values))]
@@ -312,7 +312,7 @@ def test_known_users_are_folded_in_where_they_were():
     found = factorize(problem.ratings, 2.0, problem.factors, rule, half_step_tol=1e-3)
     nobody = Factors(np.zeros_like(found.factors.U), found.factors.V, found.factors.bias)
     again = Factors(fold_in(problem.ratings, 2.0, nobody, rule, 1e-3), nobody.V, nobody.bias)
-    value = problem.ratings.objective(again, problem.ratings.loss_near(again), 2.0)
+    value = problem.ratings.objective(again, problem.ratings.loss_towards(again), 2.0)
     np.testing.assert_allclose(value, found.objectives[-1], rtol=0.02)
 
 
@@ -366,7 +366,7 @@ def test_an_interrupt_returns_the_best_so_far(half):
     found = factorize(
         problem.ratings, 3.0, problem.factors, StoppingRule(tol=1e-9, max_iter=50), interrupt
     )
-    loss = problem.ratings.loss_near(found.factors)
+    loss = problem.ratings.loss_towards(found.factors)
     assert found.ending.reason == "interrupted"
     assert problem.ratings.objective(found.factors, loss, 3.0) <= found.objectives[-1] * (1 + 1e-12)
     assert np.all(np.diff(found.objectives) <= 0.0)
@@ -408,7 +408,7 @@ def test_an_interrupt_among_the_users_leaves_the_others_as_they_are(monkeypatch)
 def test_a_target_of_equal_gains_follows_the_scores():
     problem = case(11, grades=1)
     scores = problem.ratings.scores(problem.factors)
-    loss = problem.ratings.loss_near(problem.factors)
+    loss = problem.ratings.loss_towards(problem.factors)
     place = ideal_positions(np.zeros(len(scores)), scores, problem.starts)
     place += np.repeat(problem.starts[:-1], np.diff(problem.starts))
     np.testing.assert_array_equal(loss.target, problem.ratings.plan.decay[place])

@@ -10,10 +10,16 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.rankers.dorm.oracles.assignment import assign, plan_assignments
 from rankwise.rankers.dorm.oracles.diversity import (
     assign_constrained,
-    assign_diverse,
+    diverse_oracle,
     diverse_positions,
     plan_diverse,
 )
+
+
+def assign_diverse(diverse, scores, **limits):
+    """Return the positions in all queries."""
+    find, parts = diverse_oracle(diverse, **limits), np.split(scores, diverse.plan.starts[1:-1])
+    return np.concatenate([find(q, np.ascontiguousarray(g)) for q, g in enumerate(parts)])
 
 
 def draw(rng, n_items, n_sources, cutoff, depth, flat=False):

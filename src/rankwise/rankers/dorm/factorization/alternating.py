@@ -190,8 +190,8 @@ class Ratings:
         rated_scores(self.plan.starts, self.items, users, items, scores)
         return scores
 
-    def loss_near(self, factors: Factors) -> RankingLoss:
-        """Return the loss whose target is the ranking without loss next to that of the factors."""
+    def loss_towards(self, factors: Factors) -> RankingLoss:
+        """Return the loss whose target is closest to the ranking of the factors."""
         return RankingLoss.from_gains(self.plan, self.scores(factors))
 
     def objective(self, factors: Factors, loss: RankingLoss, C: float) -> float:
@@ -327,7 +327,7 @@ def fold_in(
         run.improve_users(found)
         U = np.where(falls[:, None], found, run.factors.U)
         moved = Factors(U, start.V, start.bias)
-        after = ratings.user_objectives(moved, ratings.loss_near(moved), C)
+        after = ratings.user_objectives(moved, ratings.loss_towards(moved), C)
         # a user whose objective rises keeps its factors
         U = np.where((after <= before)[:, None], U, run.factors.U)
         falls &= before - after > rule.tol * before
@@ -350,7 +350,7 @@ class _Alternation:
     ratings_per_part: tuple[int, int]
 
     def __post_init__(self) -> None:
-        self.loss = self.ratings.loss_near(self.factors)
+        self.loss = self.ratings.loss_towards(self.factors)
         self.objective = self.ratings.objective(self.factors, self.loss, self.C)
 
     def sweeps(self, max_iter: int, rng: np.random.Generator) -> Iterator[Step]:
@@ -419,11 +419,11 @@ class _Alternation:
 
     def take(self, factors: Factors) -> None:
         """Take factors, and targets next to the rankings they give."""
-        self.factors, self.loss = factors, self.ratings.loss_near(factors)
+        self.factors, self.loss = factors, self.ratings.loss_towards(factors)
 
     def offer(self, factors: Factors) -> None:
         """Take factors, and targets next to the rankings they give, unless the objective rises."""
-        loss = self.ratings.loss_near(factors)
+        loss = self.ratings.loss_towards(factors)
         objective = self.ratings.objective(factors, loss, self.C)
         if objective <= self.objective:
             self.factors, self.loss, self.objective = factors, loss, objective
@@ -467,7 +467,7 @@ def best_scaled(ratings: Ratings, factors: Factors, C: float) -> Factors:
     The objective is convex in the scale of the bias and of the products, up to the penalty of the
     bias, which is convex too: of two neighbours the better one lies on the side of the least.
     """
-    options, loss = [factors.scaled(scale) for scale in _SCALES], ratings.loss_near(factors)
+    options, loss = [factors.scaled(scale) for scale in _SCALES], ratings.loss_towards(factors)
 
     @cache
     def objective(k: int) -> float:
@@ -493,7 +493,7 @@ def onset_of_factors(ratings: Ratings, factors: Factors, rng: np.random.Generato
     """
     # the planes that attain the slacks at the bias alone, fac-onset
     agreed = Factors(np.zeros_like(factors.U), np.zeros_like(factors.V), factors.bias)
-    beta, _ = ratings.loss_near(agreed).cuts(ratings.scores(agreed))
+    beta, _ = ratings.loss_towards(agreed).cuts(ratings.scores(agreed))
     shape = len(factors.U), len(factors.V)
     B = csr_array((beta, ratings.items, ratings.plan.starts), shape=shape)
     largest = float(_leading_singular_vectors(B, 1, rng)[1][0])

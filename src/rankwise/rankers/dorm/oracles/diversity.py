@@ -131,25 +131,20 @@ def plan_diverse(plan: OraclePlan, sources: ArrayLike, depth: int) -> DiversePla
     return DiversePlan(plan, *(freeze(v) for v in arrays))
 
 
-def assign_diverse(
-    diverse: DiversePlan,
-    scores: ArrayLike,
-    max_nodes: int = MAX_NODES,
-    max_states: int = MAX_STATES,
-) -> IntArray:
-    """Return the best loss-augmented positions with at most one item of a source in the head.
+def diverse_oracle(
+    diverse: DiversePlan, max_nodes: int = MAX_NODES, max_states: int = MAX_STATES
+) -> Callable[[int, FloatArray], IntArray]:
+    """Return what finds the best loss-augmented positions in a query, from its number and scores.
 
-    Exact. Where the loss looks no further than the head, a search branches on sources that occur
-    twice in the truncated oracle's head; a decay that is flat behind the head makes it one
-    assignment of sources to positions; otherwise the search branches on full assignments. A search
-    that grows too long ends in a mixed-integer programme.
+    At most one item of a source is in the head. Exact: where the loss looks no further than the
+    head, a search branches on sources that occur twice in the truncated oracle's head; a decay that
+    is flat behind the head makes it one assignment of sources to positions; otherwise the search
+    branches on full assignments. A search that grows too long ends in a mixed-integer programme.
 
     Parameters
     ----------
     diverse
         From ``plan_diverse``.
-    scores : (n_items,)
-        Query by query.
     max_nodes, max_states
         How long a search may grow: its nodes, and the states of the table.
 
@@ -164,16 +159,23 @@ def assign_diverse(
     So a search is needed. If the decay is flat after the head, the tail adds a constant and (33) is
     the whole problem.
     """
-    g = np.ascontiguousarray(scores, dtype=np.float64)
-    return _assign_range(
-        diverse, _table(diverse, max_states), g, 0, len(diverse.methods), max_nodes
-    )
+    n_grades, sizes = np.diff(diverse.plan.grade_starts), np.diff(diverse.plan.starts)
+    table = StateTable(max_states, diverse.depths.max(), n_grades.max(), sizes.max())
 
+    def oracle(q: int, scores: FloatArray) -> IntArray:
+        query = _take_query(diverse, scores, q)
+        if diverse.methods[q] == SOURCES:
+            return _assign_sources(query)
+        if diverse.methods[q] == HEADS:
+            positions = _search_heads(query, table, max_nodes)
+        else:
+            positions = _search_assignments(query, max_nodes)
+        if positions is None:
+            one_each = np.eye(query.n_sources)[query.sources]
+            positions = assign_constrained(query.values(), one_each, query.depth)
+        return positions
 
-def diverse_oracle(diverse: DiversePlan) -> Callable[[int, FloatArray], IntArray]:
-    """Return a function that finds the positions in one query, given its number and its scores."""
-    table = _table(diverse, MAX_STATES)
-    return lambda q, scores: _assign_range(diverse, table, scores, q, q + 1)
+    return oracle
 
 
 def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArray:
@@ -219,29 +221,6 @@ def assign_constrained(V: FloatArray, weights: ArrayLike, depth: int) -> IntArra
     return np.argmax(result.x.reshape(V.shape), axis=1)
 
 
-def _table(diverse: DiversePlan, n_states: int) -> StateTable:
-    n_grades, sizes = np.diff(diverse.plan.grade_starts), np.diff(diverse.plan.starts)
-    return StateTable(n_states, diverse.depths.max(), n_grades.max(), sizes.max())
-
-
-def _assign_range(
-    diverse: DiversePlan,
-    table: StateTable,
-    scores: FloatArray,
-    first: int,
-    last: int,
-    max_nodes: int = MAX_NODES,
-) -> IntArray:
-    """Return the positions in the queries first ... last - 1, given the scores of their items."""
-    positions = np.empty(len(scores), dtype=np.intp)
-    starts = diverse.plan.starts - diverse.plan.starts[first]
-    for q in range(first, last):
-        rows = slice(starts[q], starts[q + 1])
-        query = _take_query(diverse, scores[rows], q)
-        positions[rows] = _assign_query(query, int(diverse.methods[q]), table, max_nodes)
-    return positions
-
-
 def _check_depth(depth: int) -> None:
     if depth < 1:
         raise InvalidInputError(
@@ -264,19 +243,6 @@ def _take_query(diverse: DiversePlan, scores: FloatArray, q: int) -> _Query:
         int(diverse.n_sources[q]),
         int(diverse.depths[q]),
     )
-
-
-def _assign_query(query: _Query, method: int, table: StateTable, max_nodes: int) -> IntArray:
-    if method == SOURCES:
-        return _assign_sources(query)
-    if method == HEADS:
-        positions = _search_heads(query, table, max_nodes)
-    else:
-        positions = _search_assignments(query, max_nodes)
-    if positions is None:
-        one_each = np.eye(query.n_sources)[query.sources]
-        positions = assign_constrained(query.values(), one_each, query.depth)
-    return positions
 
 
 def _search_heads(query: _Query, table: StateTable, max_nodes: int) -> IntArray | None:
