@@ -360,9 +360,12 @@ def matrix():
     [
         (
             lambda: EVALUATION.interval(random_state=matrix()),
-            "`random_state` must be None, a whole",
+            "`random_state` must be a whole number from 0",
         ),
-        (lambda: EVALUATION.interval(random_state=-1), "`random_state` must be None, a whole"),
+        (
+            lambda: EVALUATION.interval(random_state=-1),
+            "`random_state` must be a whole number from 0",
+        ),
         (lambda: next(rankwise.QueryKFold(2, random_state="a").split(P.X, P.y, P.qid)), "`random_"),
         (lambda: RANKER.rank(P.X, k=1j), "`k` must be a whole number"),
         (lambda: RANKER.rank(P.X, as_frame=pd.NA), "`as_frame` must be True or False"),
@@ -401,7 +404,7 @@ def matrix():
         (lambda: rankwise.feature_importance(None, P.X, P.y), "`ranker` must have a method"),
         (
             lambda: rankwise.feature_importance(RANKER, P.X, P.y, n_repeats=2**31),
-            "`n_repeats` must be at most 100,000",
+            "`n_repeats` must be .* up to 100,000",
         ),
         (lambda: rankwise.suspect_answers([("a", "b")], None), "`board` must be a Leaderboard"),
         (lambda: rankwise.average_over_length_scales(None), "`gp` must be a PreferenceGP"),
