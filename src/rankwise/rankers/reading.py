@@ -10,8 +10,8 @@ from collections.abc import Collection
 from typing import Any
 
 from rankwise.core.arrays import Matrix
-from rankwise.core.devices import on_host
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import on_host
 from rankwise.core.queries import TrainingData
 from rankwise.io.comparisons import read_items
 from rankwise.io.frames import (

@@ -22,7 +22,6 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import on_device, on_host
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -35,6 +34,7 @@ from rankwise.core.errors import (
     NothingToLearnError,
     NumericalError,
 )
+from rankwise.core.namespaces import on_device, on_host
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import as_kernel
