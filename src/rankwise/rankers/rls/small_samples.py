@@ -17,7 +17,6 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import on_device, on_host
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -30,6 +29,7 @@ from rankwise.core.errors import (
     NothingToLearnError,
     NumericalError,
 )
+from rankwise.core.namespaces import on_device, on_host
 from rankwise.core.params import Advice, Count, Positive, Share, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
