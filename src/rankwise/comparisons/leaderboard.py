@@ -298,6 +298,21 @@ class Leaderboard:
         low, high = int(self.rank_low[place]), int(self.rank_high[place])
         return str(low) if low == high else f"{low}-{high}"
 
+    def top(self, n_items: int) -> Self:
+        """Return the leaderboard of the first items alone, as they stand here.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items to keep.
+        """
+        n = check_count("n_items", n_items)
+        vectors = ("names", "score", "std", "low", "high", "rank_low", "rank_high")
+        kept = {name: getattr(self, name)[:n] for name in (*vectors, "best", "answers")}
+        kept["group"] = None if self.group is None else self.group[:n]
+        kept["covariance"] = None if self.covariance is None else self.covariance[:n, :n]
+        return replace(self, **kept)
+
     def audit(self) -> Any:
         """Say which claims of this leaderboard its comparisons carry.
 

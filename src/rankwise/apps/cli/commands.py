@@ -447,7 +447,8 @@ class LeaderboardCommand(Command):
     """Rank names from who beat whom: scores and ranks with intervals.
 
     With -o the suffix decides what is written: .html is a page with a figure and a
-    table of who beats whom; .csv, .json, .md and .txt are tables.
+    table of who beats whom; .csv, .json, .md and .txt are tables. How the table was read is
+    said on standard error.
 
     For example: rankwise leaderboard battles.csv -o board.html
     """
@@ -455,9 +456,9 @@ class LeaderboardCommand(Command):
     comparisons: Annotated[
         Path,
         argument(
-            "A table (CSV, TSV, Parquet): winner and loser, or a, b and who won; rankings "
+            "A table (CSV, TSV, JSON, Parquet, Excel): winner and loser, or a, b and who won; rankings "
             "(rank1, rank2, ... or person, item, rank), or item1, item2, ... with best and worst; "
-            "or the answers file of rankwise ask.",
+            "orders of PrefLib; or the answers file of rankwise ask.",
             "COMPARISONS",
         ),
     ]
@@ -467,6 +468,12 @@ class LeaderboardCommand(Command):
     ] = "text"
     json: Json = False
     top: Top = None
+    audit: Annotated[
+        bool,
+        option(
+            "Say which claims of the order the answers carry, and flag defects.", None, "--audit"
+        ),
+    ] = False
     elo: Annotated[bool, option("Print scores on the scale of Elo.", None, "--elo")] = False
     judges: Annotated[
         bool, option("Learn how reliable each judge is (column judge).", None, "--judges")
@@ -487,7 +494,20 @@ class LeaderboardCommand(Command):
     first: Annotated[bool, option("Learn the effect of being shown first.", None, "--first")] = (
         False
     )
-    half_life: HalfLife = None
+    half_life: Annotated[
+        str | None,
+        option(
+            "Days after which the weight of an answer is halved, or auto for those that predict "
+            "later answers best; needs dates.",
+            "DAYS|auto",
+        ),
+    ] = None
+    estimate: Annotated[
+        Literal["mean", "map"], option("The mean of the posterior, or its maximum.")
+    ] = "mean"
+    skip_bad: Annotated[
+        bool, option("Leave out rows that cannot be read, and count them.", None, "--skip-bad")
+    ] = False
     level: AnswerLevel = 0.9
     winner: Column = None
     loser: Column = None
@@ -495,6 +515,10 @@ class LeaderboardCommand(Command):
     b: Column = None
     result: Column = None
     codes: Codes = None
+    favours: Annotated[
+        Literal["a", "b"] | None,
+        option("Whom positive numbers favour, if results are numbers around 0.", panel=COLUMNS),
+    ] = None
     points: Annotated[
         str | None,
         option(
@@ -511,8 +535,34 @@ class LeaderboardCommand(Command):
     covariates: Annotated[
         str | None,
         option(
-            "Columns of covariates, positive for the first item, separated by commas.",
+            "Columns of covariates, positive for the first item, or what two columns have in "
+            "common (length of length_a and length_b), separated by commas.",
             "COLUMNS",
+            panel=COLUMNS,
+        ),
+    ] = None
+    control: Annotated[
+        str | None,
+        option(
+            "What two columns of sizes have in common, such as tokens of tokens_a and tokens_b: "
+            "scores are controlled for (a - b) / (a + b).",
+            "COLUMNS",
+            panel=COLUMNS,
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        option(
+            "Column whose answers depend on each other, such as question: intervals allow for it.",
+            "COLUMN",
+            panel=COLUMNS,
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        option(
+            "Column of categories, such as language: a leaderboard for each, too.",
+            "COLUMN",
             panel=COLUMNS,
         ),
     ] = None

@@ -4,10 +4,12 @@ Public names are written ``rankwise.name``: they are loaded when first used, so 
 waits for what another one needs.
 """
 
+import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -284,29 +286,74 @@ def _print_report(
 
 
 def leaderboard(command: LeaderboardCommand) -> None:
-    """Print the leaderboard; name unused columns on standard error."""
+    """Print the leaderboard; how the table was read, on standard error."""
     _check_output(command)
     _check_tastes(command)
-    table = read_answers(command.comparisons, _columns(command))
-    _warn_unused(command, table)
+    table = read_answers(command.comparisons, _columns(command), skip_bad=command.skip_bad)
+    _tell_reading(command, table)
     board = _board_of_tastes(command, table) if command.tastes else _board(command, table)
+    for line in board.reading_[len(getattr(table, "reading", ())) :]:
+        print(f"note: {line}", file=sys.stderr)
     board = board.elo() if command.elo else board
+    audit = board.audit() if command.audit else None
+    categories = _boards_of_categories(command, table)
+    shown = board if command.top is None else board.top(command.top)
     # standard output, an HTML report, or a file of another format
+    kind = "json" if command.json else command.format
     if command.output is None:
-        print(board.format(command.format))
-        if board.judges is not None and command.format == "text":
-            print(f"\n{board.judges}")
+        _print_board(shown, audit, categories, kind)
         return
     if command.output.suffix.lower() == ".html":
         pairs = table if isinstance(table, ComparisonTable) else None
-        rankwise.leaderboard_report(board, pairs, title=command.comparisons.stem).save(
-            command.output
+        page = rankwise.leaderboard_report(
+            shown, pairs, title=command.comparisons.stem, audit=audit, categories=categories
         )
+        page.save(command.output)
     else:
-        text = board.format(KINDS[command.output.suffix.lower()])
+        text = shown.format(KINDS[command.output.suffix.lower()])
         with open_write(command.output) as stream:
             stream.write(f"{text.rstrip()}\n".encode())
     print(f"Wrote {command.output}.")
+
+
+def _print_board(
+    board: Leaderboard,
+    audit: "rankwise.Audit | None",
+    categories: Mapping[str, Leaderboard],
+    kind: LeaderboardFormat,
+) -> None:
+    """Print a leaderboard with its judges, its audit and the leaderboards of categories."""
+    if kind == "json":
+        report = json.loads(board.format("json"))
+        report |= {} if audit is None else {"audit": audit.to_dict()}
+        if categories:
+            report["categories"] = {name: one.rows() for name, one in categories.items()}
+        print(json.dumps(report, indent=2, default=str))
+        return
+    print(board.format(kind))
+    if kind != "text":
+        return
+    if board.judges is not None:
+        print(f"\n{board.judges}")
+    for name, one in categories.items():
+        print(f"\n{name}\n{one}")
+    if audit is not None:
+        print(f"\n{audit}")
+
+
+def _boards_of_categories(
+    command: LeaderboardCommand, table: ComparisonTable | ChoiceTable
+) -> dict[str, Leaderboard]:
+    """Return the leaderboard of each category, those of most answers first."""
+    if command.by is None:
+        return {}
+    if not isinstance(table, ComparisonTable) or table.category is None:
+        raise InvalidInputError("--by needs comparisons of two items with a column of categories.")
+    category = table.category
+    return {
+        str(category.names[k]): _board(command, table.take(np.flatnonzero(category.index == k)))
+        for k in np.argsort(-category.counts, kind="stable").tolist()
+    }
 
 
 def _board(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> Leaderboard:
@@ -314,12 +361,25 @@ def _board(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) ->
     return rankwise.leaderboard(
         table,
         judges=command.judges,
-        clustered=command.clustered,
+        clustered="question" if command.cluster is not None else command.clustered,
         first=command.first,
-        half_life=command.half_life,
+        half_life=_half_life(command.half_life),
+        estimate=command.estimate,
         level=command.level,
         random_state=0,
     )
+
+
+def _half_life(said: str | None) -> float | Literal["auto"] | None:
+    """Return days, or that they are to be learned."""
+    if said is None or said == "auto":
+        return said
+    try:
+        return float(said)
+    except ValueError as error:
+        raise InvalidInputError(
+            f"--half-life must be a number of days, or auto: got {said!r}."
+        ) from error
 
 
 def _board_of_tastes(
@@ -331,8 +391,12 @@ def _board_of_tastes(
             f"--tastes needs comparisons of two items: {command.comparisons} holds rankings or "
             "choices among several. Leave it out."
         )
-    if command.half_life is not None:
-        table = table.decayed(command.half_life)
+    half_life = _half_life(command.half_life)
+    if half_life == "auto" or command.audit or command.by is not None:
+        raise InvalidInputError(
+            "--half-life auto, --audit and --by need the common order: leave out --tastes."
+        )
+    table = table if half_life is None else table.decayed(half_life)
     # common scores and the tastes of persons around them
     gp = rankwise.PreferenceGP(likelihood="logistic", tastes=True, random_state=0)
     persons = None if command.persons is None else _read_persons(command.persons)
@@ -357,8 +421,11 @@ def _check_tastes(command: LeaderboardCommand) -> None:
         )
 
 
-def _warn_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
-    """Say on standard error what is not used, and which option would use it."""
+def _tell_reading(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
+    """Say on standard error how the table was read, and which option would use what is not used."""
+    if isinstance(table, ComparisonTable):
+        for line in table.reading:
+            print(f"read: {line}", file=sys.stderr)
     if table.unread:
         print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
     if not isinstance(table, ComparisonTable):
@@ -379,14 +446,23 @@ def _warn_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTab
 def _columns(command: LeaderboardCommand) -> ComparisonColumns:
     """Return the columns that were named."""
     same = ("winner", "loser", "result", "codes", "count", "weight", "judge", "date", "home")
-    covariates = [name.strip() for name in (command.covariates or "").split(",")]
     return ComparisonColumns(
         first=command.a,
         second=command.b,
         points=_points(command.points),
-        covariates=tuple(name for name in covariates if name),
+        covariates=_listed(command.covariates),
+        controls=_listed(command.control),
+        question=command.cluster,
+        category=command.by,
+        favours=command.favours,
         **{name: getattr(command, name) for name in same},
     )
+
+
+def _listed(named: str | None) -> tuple[str, ...]:
+    """Return names that are separated by commas."""
+    parts = [name.strip() for name in (named or "").split(",")]
+    return tuple(name for name in parts if name)
 
 
 def _points(named: str | None) -> tuple[str, str] | None:
