@@ -228,7 +228,8 @@ class JudgeReport:
             for at in order.tolist()
         ]
 
-    def _cells(self) -> list[list[str]]:
+    def cells(self) -> list[list[str]]:
+        """Return a header and a row of text for each judge, most suspect first."""
         table = [["judge", "answers", "ties", "reliability", "90% interval", "agrees", "careless"]]
         for row in self.rows():
             ends = f"{row['low']:.2f} to {row['high']:.2f}"
@@ -238,13 +239,13 @@ class JudgeReport:
         return table
 
     def __str__(self) -> str:
-        return text_table(self._cells())
+        return text_table(self.cells())
 
     def __repr__(self) -> str:
         return f"JudgeReport({len(self.names)} judges)"
 
     def _repr_html_(self) -> str:
-        return html_table(self._cells(), repr(self))
+        return html_table(self.cells(), repr(self))
 
 
 def _plain(name: Any) -> Any:

@@ -22,7 +22,7 @@ from rankwise.core.checks import (
     check_share,
     positions_of,
 )
-from rankwise.core.display import new_axes, short_label, spreadsheet_text
+from rankwise.core.display import interval_chart, new_axes, short_label, spreadsheet_text
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 
 Link: TypeAlias = Literal["logit", "probit"]
@@ -311,6 +311,8 @@ class Leaderboard:
         kept = {name: getattr(self, name)[:n] for name in (*vectors, "best", "answers")}
         kept["group"] = None if self.group is None else self.group[:n]
         kept["covariance"] = None if self.covariance is None else self.covariance[:n, :n]
+        # an audit is about all items
+        kept["auditor"] = None if self.auditor is None else lambda _: self.audit()
         return replace(self, **kept)
 
     def audit(self) -> Any:
@@ -520,6 +522,24 @@ class Leaderboard:
         ax.invert_yaxis()
         ax.set_xlabel(f"score, {self.level:.0%} interval")
         return ax
+
+    def chart(self, most: int = 100) -> str:
+        """Return the scores with their intervals as an SVG drawing, best on top.
+
+        Parameters
+        ----------
+        most : int
+            Largest number of items to draw, starting with the best.
+        """
+        shown = self.rows()[: check_count("most", most)]
+        what = f"all {self.n_items} items" if len(shown) == self.n_items else f"the best {most}"
+        names = [str(row["item"]) for row in shown]
+        score, low, high = ([row[k] for row in shown] for k in ("score", "low", "high"))
+        text = f"Scores of {what}, {self.level:.0%} intervals"
+        return interval_chart(names, score, low, high, text)
+
+    def _repr_html_(self) -> str:
+        return f"{self.chart()}\n{self.format('html')}"
 
     def format(self, kind: LeaderboardFormat = "text") -> str:
         """Return the leaderboard as text, Markdown, CSV, JSON or an HTML table.

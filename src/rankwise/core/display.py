@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from math import ceil, floor, log10
 from typing import Any
 
 from rankwise.core.errors import MissingExtraError
@@ -69,13 +70,68 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
     return pandas.DataFrame(dict(columns))
 
 
-LONGEST_LABEL = 24
-"""Characters of a name beside a drawing."""
+LONGEST_LABEL, LONGEST_NAME = 24, 34
+"""Characters of a name beside a drawing, and in one that is made of names."""
 
 
-def short_label(name: str) -> str:
-    """Return a name that fits next to a figure."""
-    return name if len(name) <= LONGEST_LABEL else f"{name[: LONGEST_LABEL - 1]}…"
+def short_label(name: str, most: int = LONGEST_LABEL) -> str:
+    """Return a name that fits next to a figure; a long one is cut in the middle."""
+    half = most // 2
+    return name if len(name) <= most else f"{name[:half]}…{name[half + 1 - most :]}"
+
+
+def interval_chart(
+    names: Sequence[str],
+    value: Sequence[float],
+    low: Sequence[float],
+    high: Sequence[float],
+    description: str,
+) -> str:
+    """Draw values with their intervals as SVG, one line for each name, the first on top.
+
+    The drawing takes its colours from the page around it.
+
+    Parameters
+    ----------
+    names : (n_items,)
+    value, low, high : (n_items,)
+    description : str
+        What the figure shows, read out by screen readers.
+    """
+    left, width, line = 240.0, 460.0, 20.0
+    start, end = min(low), max(high)
+    unit = width / ((end - start) or 1.0)
+    bottom = line * len(names) + 6.0
+    parts = []
+    # an axis with grid lines at round numbers
+    step = 10.0 ** floor(log10((end - start) / 4.0 or 1.0))
+    step *= next((k for k in (1.0, 2.0, 5.0) if k * step >= (end - start) / 6.0), 10.0)
+    for k in range(ceil(start / step), floor(end / step) + 1):
+        number = k * step
+        x = left + unit * (number - start)
+        parts.append(
+            f'<line x1="{x:.1f}" x2="{x:.1f}" y1="0" y2="{bottom:.0f}" stroke="currentColor" '
+            f'stroke-opacity="0.15"/><text x="{x:.1f}" y="{bottom + 14.0:.0f}" '
+            f'text-anchor="middle" font-size="11">{number:.6g}</text>'
+        )
+    # a label, an interval and a point for each item
+    rows = enumerate(zip(names, value, low, high, strict=True))
+    for place, (name, middle, lower, upper) in rows:
+        y = line * (place + 0.5) + 2.0
+        x0, x, x1 = (left + unit * (at - start) for at in (lower, middle, upper))
+        parts.append(
+            f'<text x="{left - 10.0:.0f}" y="{y + 4.0:.1f}" text-anchor="end" font-size="12">'
+            f"{escape(short_label(name, LONGEST_NAME))}<title>{escape(name)}</title></text>"
+            f'<line x1="{x0:.1f}" x2="{x1:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="#4c8ed9" '
+            f'stroke-width="3" stroke-linecap="round"/><circle cx="{x:.1f}" cy="{y:.1f}" r="4" '
+            'fill="#1f6fc4"/>'
+        )
+    return (
+        f'<svg role="img" aria-label="{escape(description)}" '
+        f'viewBox="0 0 {left + width + 20.0:.0f} '
+        f'{bottom + 20.0:.0f}" style="width: 100%; max-width: 42rem; height: auto" '
+        f'fill="currentColor" font-family="sans-serif">{"".join(parts)}</svg>'
+    )
 
 
 def new_axes() -> Any:

@@ -111,13 +111,15 @@ class MissingExtraError(RankwiseError, ImportError):
     --------
     >>> from rankwise import MissingExtraError
     >>> print(MissingExtraError("Plotting", "matplotlib", "plot"))
-    Plotting needs matplotlib, which is not installed. Install it with: pip install "rankwise[plot]"
+    Plotting needs matplotlib, which is not installed. Install it with: pip install \
+"rankwise[plot]", or, in a clone, pip install ".[plot]"
     """
 
     def __init__(self, task: str, package: str, extra: str) -> None:
         super().__init__(
             f"{task} needs {package}, which is not installed. "
-            f'Install it with: pip install "rankwise[{extra}]"'
+            f'Install it with: pip install "rankwise[{extra}]", or, in a clone, '
+            f'pip install ".[{extra}]"'
         )
 
 

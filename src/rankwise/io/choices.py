@@ -65,9 +65,9 @@ def read_answers(
         return read_choices(source, columns)
     only = ComparisonColumns(judge=given.judge, count=given.count, weight=given.weight)
     names = [] if isinstance(source, ComparisonTable) else names_of_columns(source)
-    if given == only and not have_two_items(names):
-        if _form(ColumnFinder(names, given, "Rankings")) is not None:
-            return read_choices(source, columns)
+    is_open = given == only and not have_two_items(names)
+    if is_open and _form(ColumnFinder(names, given, "Rankings")) is not None:
+        return read_choices(source, columns)
     return read_comparisons(source, columns, skip_bad=skip_bad)
 
 

@@ -1,10 +1,17 @@
 """A page about a leaderboard: the ranking, a picture, and who beats whom."""
 
 import re
+import subprocess
+import sys
 
+import numpy as np
 import pytest
 
-from rankwise import leaderboard, leaderboard_report
+from rankwise import MissingExtraError, leaderboard, leaderboard_report
+from rankwise.apps.cli.commands import LeaderboardCommand
+from rankwise.apps.cli.jobs.comparisons import leaderboard as run_leaderboard
+from rankwise.apps.report.figures import heat_map
+from rankwise.core.display import interval_chart
 from rankwise.io import read_comparisons
 
 pytest.importorskip("jinja2")
@@ -64,3 +71,124 @@ def test_scores_on_the_scale_of_elo_are_whole_numbers():
     page, first = leaderboard_report(elo).html, elo.rows()[0]
     assert f"{first['low']:.0f} to {first['high']:.0f}" in page
     assert f"{first['score']:.2f}" not in page
+
+
+# What a reader needs to judge the order
+
+
+def battles(n_items, n_answers=600, seed=0):
+    rng = np.random.default_rng(seed)
+    f, rows = rng.normal(size=n_items), []
+    for _ in range(n_answers):
+        a, b = rng.choice(n_items, 2, replace=False)
+        judge = int(rng.integers(4))
+        won = rng.random() < (0.5 if judge == 0 else 1.0 / (1.0 + np.exp(2.0 * (f[b] - f[a]))))
+        result = "tie" if rng.random() < 0.25 else "a" if won else "b"
+        rows.append((f"model-of-organisation-{a:02}-long-name", f"other {b}", result, judge))
+    names = {f"other {b}": f"model-of-organisation-{b:02}-long-name" for b in range(n_items)}
+    columns = list(zip(*[(a, names[b], r, f"judge {j}") for a, b, r, j in rows], strict=True))
+    return dict(zip(("a", "b", "result", "judge"), columns, strict=True))
+
+
+def test_judges_effects_and_ties_are_on_the_page():
+    table = read_comparisons(battles(8))
+    board = leaderboard(table, judges=True, first=True)
+    page = leaderboard_report(board, table).html
+    for title in ("Ranking", "Who beats whom", "Effects", "Judges"):
+        assert f">{title}</h2>" in page
+    assert page.index("judge 0") < page.index("judge 1")  # the most suspect first
+    effect = board.effects[0]
+    assert f"{effect.low:.3f} to {effect.high:.3f}" in page
+    assert re.search(r"2\d% of the answers are ties", page)
+    assert "Answers may be ties" in page
+    plain = leaderboard_report(leaderboard(GAMES)).html
+    assert ">Judges</h2>" not in plain
+    assert ">Effects</h2>" not in plain
+    assert "Answers may be ties" not in plain
+    assert "of the answers are ties" not in plain
+
+
+def test_the_reading_and_the_audit_are_on_the_page():
+    table = read_comparisons(battles(8))
+    board = leaderboard(table, random_state=0)
+    page = leaderboard_report(board, table, categories={"German": board}).html
+    for title in ("Audit", "Neighbours", "Only German", "How the table was read"):
+        assert f">{title}</h2>" in page
+    for finding in board.audit().findings:
+        assert finding.probe in page
+    assert "winner: result" in page
+
+
+def test_who_beats_whom_is_a_map_of_sixty_items():
+    page = leaderboard_report(leaderboard(read_comparisons(battles(60, 3000)))).html
+    assert page.count("<rect") == 60 * 59
+    assert "The map shows all items" in page
+    assert "The tables show the best 12" in page
+    assert len(page) < 600_000
+    many = leaderboard_report(leaderboard(read_comparisons(battles(70, 3000)))).html
+    assert many.count("<rect") == 60 * 59
+    assert "The map shows the best 60 items" in many
+
+
+def test_the_map_is_blue_where_the_row_is_ahead():
+    figure = heat_map(["x", "<y>"], np.array([[0.5, 0.9], [0.1, 0.5]]), "x & y")
+    first, second = re.findall(r'fill="(#\w+)" fill-opacity="([\d.]+)"', figure)
+    assert (first, second) == (("#1f6fc4", "0.80"), ("#d9730d", "0.80"))
+    assert "&lt;y&gt;" in figure
+    assert 'aria-label="x &amp; y"' in figure
+
+
+def test_the_chart_shows_all_items_or_says_which():
+    board = leaderboard(read_comparisons(battles(60, 3000)))
+    assert board.chart().count("<circle") == 60
+    assert "Scores of all 60 items" in board.chart()
+    assert board.chart(10).count("<circle") == 10
+    assert "Scores of the best 10" in board.chart(10)
+    many = leaderboard_report(leaderboard(read_comparisons(battles(110, 3000)))).html
+    assert many.count("<circle") == 100
+    assert "The chart shows the best 100 of 110 items; the table shows all." in many
+
+
+def test_long_names_are_cut_in_the_middle():
+    chart = leaderboard([("a" * 30 + "-first", "a" * 30 + "-second")] * 5).chart()
+    assert re.search(r">a+…a+-first<", chart)
+    assert re.search(r">a+…a+-second<", chart)
+    assert "<title>" + "a" * 30 + "-first</title>" in chart
+
+
+def test_a_notebook_shows_the_chart_and_the_table():
+    shown = leaderboard(GAMES)._repr_html_()
+    assert shown.index("<svg") < shown.index("<table")
+    assert HOSTILE not in shown
+
+
+def test_a_single_item_is_drawn():
+    assert interval_chart(["x"], [1.0], [1.0], [1.0], "one").count("<circle") == 1
+
+
+def test_a_page_about_a_leaderboard_needs_no_drawing_library(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "markupsafe", None)
+    assert "<svg" in leaderboard_report(leaderboard(GAMES)).html
+
+
+def test_without_templates_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(MissingExtraError, match=r'or, in a clone, pip install "\.\[report\]"'):
+        leaderboard_report(leaderboard(GAMES))
+
+
+def test_modules_of_reports_load_without_optional_packages():
+    """As on a plain install, where neither templates nor drawings are there."""
+    missing = dict.fromkeys(("jinja2", "markupsafe", "matplotlib"))
+    code = f"import sys; sys.modules.update({missing!r})\n"
+    code += "import rankwise.apps.report.report"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path, capsys):
+    path = tmp_path / "model_battles-2024.csv"
+    path.write_text("winner,loser\n" + "".join(f"{a},{b}\n" for a, b in GAMES))
+    run_leaderboard(LeaderboardCommand(path, output=tmp_path / "board.html"))
+    page = (tmp_path / "board.html").read_text()
+    assert "<title>Leaderboard: model battles 2024</title>" in page

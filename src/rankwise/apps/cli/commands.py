@@ -456,9 +456,9 @@ class LeaderboardCommand(Command):
     comparisons: Annotated[
         Path,
         argument(
-            "A table (CSV, TSV, JSON, Parquet, Excel): winner and loser, or a, b and who won; rankings "
-            "(rank1, rank2, ... or person, item, rank), or item1, item2, ... with best and worst; "
-            "orders of PrefLib; or the answers file of rankwise ask.",
+            "A table (CSV, TSV, JSON, Parquet, Excel): winner and loser, or a, b and who won; "
+            "rankings (rank1, rank2, ... or person, item, rank), or item1, item2, ... with best "
+            "and worst; orders of PrefLib; or the answers file of rankwise ask.",
             "COMPARISONS",
         ),
     ]

@@ -1,12 +1,13 @@
 """Figures as SVG that takes its colours from the page and has unique ids."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from html import escape
 from io import StringIO
 from typing import Any, final
 
-from markupsafe import Markup, escape
-
+from rankwise.core.arrays import FloatArray
+from rankwise.core.display import LONGEST_NAME, short_label
 from rankwise.core.errors import MissingExtraError
 
 INK = "#123456"
@@ -35,6 +36,60 @@ _STYLE = {
 
 
 @final
+class Inline(str):
+    """Text that is HTML already: templates insert it as it is."""
+
+    __slots__ = ()
+
+    def __html__(self) -> str:
+        """Return the text itself, by the convention of template engines."""
+        return self
+
+
+def heat_map(names: Sequence[str], values: FloatArray, description: str) -> Inline:
+    """Draw probabilities of rows against columns: blue above one half, orange below.
+
+    Parameters
+    ----------
+    names : (n_items,)
+    values : (n_items, n_items)
+        The diagonal is left blank.
+    description : str
+        What the figure shows, read out by screen readers.
+    """
+    n_items = len(names)
+    cell, left, top = max(9.0, min(28.0, 560.0 / n_items)), 250.0, 30.0
+    size = max(7.0, min(12.0, cell - 1.0))
+    parts = []
+    for i, name in enumerate(names):
+        y = top + cell * i
+        parts.append(
+            f'<text x="{left - 6.0:.0f}" y="{y + 0.5 * cell + 0.35 * size:.1f}" text-anchor="end" '
+            f'font-size="{size:.1f}">{i + 1} {escape(short_label(name, LONGEST_NAME))}</text>'
+        )
+        if i % (1 if cell > 14.0 else 5) == 0:
+            parts.append(
+                f'<text x="{left + cell * (i + 0.5):.1f}" y="{top - 6.0:.0f}" '
+                f'text-anchor="middle" font-size="{size:.1f}">{i + 1}</text>'
+            )
+        for j in range(n_items):
+            if i != j:
+                lead = 2.0 * float(values[i, j]) - 1.0
+                colour = "#1f6fc4" if lead > 0.0 else "#d9730d"
+                parts.append(
+                    f'<rect x="{left + cell * j:.1f}" y="{y:.1f}" width="{cell:.1f}" '
+                    f'height="{cell:.1f}" fill="{colour}" fill-opacity="{abs(lead):.2f}"/>'
+                )
+    width, height = left + cell * n_items + 10.0, top + cell * n_items + 10.0
+    return Inline(
+        f'<svg role="img" aria-label="{escape(description)}" viewBox="0 0 {width:.0f} '
+        f'{height:.0f}" style="max-width: {width / 16.0:.0f}rem; min-width: {width / 26.0:.0f}rem" '
+        'fill="currentColor" shape-rendering="crispEdges" '
+        f'font-family="sans-serif">{"".join(parts)}</svg>'
+    )
+
+
+@final
 class FigureWriter:
     """Draw figures one by one; each has a description for screen readers."""
 
@@ -43,7 +98,7 @@ class FigureWriter:
 
     def draw(
         self, paint: Callable[[Any], Any], description: str, width: float = 5.2, height: float = 3.0
-    ) -> Markup:
+    ) -> Inline:
         """Return what ``paint`` draws on axes as SVG.
 
         Parameters
@@ -73,7 +128,7 @@ class FigureWriter:
             figure.savefig(text, format="svg", transparent=True, metadata={"Date": None})
         return self._inline(text.getvalue(), description, width)
 
-    def _inline(self, svg: str, description: str, width: float) -> Markup:
+    def _inline(self, svg: str, description: str, width: float) -> Inline:
         svg = svg[svg.index("<svg") :]
         svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
         prefix = f"f{self.n_figures}-"
@@ -85,4 +140,4 @@ class FigureWriter:
         svg = re.sub(r'^<svg([^>]*?) height="[^"]*"', r"<svg\1", svg, count=1)
         size = f"max-width: {REM_PER_INCH * width:g}rem"
         label = f'<svg role="img" aria-label="{escape(description)}" style="{size}"'
-        return Markup(svg.replace("<svg", label, 1))
+        return Inline(svg.replace("<svg", label, 1))

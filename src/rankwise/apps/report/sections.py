@@ -6,15 +6,15 @@ from functools import partial, singledispatch
 from typing import Any, final
 
 import numpy as np
-from markupsafe import Markup
 from sklearn.pipeline import Pipeline
 
-from rankwise.apps.report.figures import FigureWriter
+from rankwise.apps.report.figures import FigureWriter, Inline, heat_map
+from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
 from rankwise.core.arrays import FloatArray
 from rankwise.core.comparisons.comparison_table import ComparisonTable
-from rankwise.core.display import brief, decimals, p_value
+from rankwise.core.display import brief, decimals, p_value, short_label
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.features.kernels import Kernel
@@ -88,13 +88,13 @@ class Section:
         Paragraphs.
     tables : tuple of (caption, rows)
         The first row of each table is its header.
-    figures : tuple of Markup
+    figures : tuple of Inline
     """
 
     title: str
     text: tuple[str, ...] = ()
     tables: tuple[tuple[str, list[list[str]]], ...] = ()
-    figures: tuple[Markup, ...] = ()
+    figures: tuple[Inline, ...] = ()
 
     @property
     def anchor(self) -> str:
@@ -207,7 +207,7 @@ def measures_section(
     undefined = int(first.n_undefined.max())
     if undefined:
         text.append(f"Up to {undefined} queries define no value and are left out.")
-    figures: list[Markup] = []
+    figures: list[Inline] = []
     if several:
         label = repr(first.measures[0])
         figures = [
@@ -556,34 +556,46 @@ def _leave_pairs_out(
     )
 
 
-MOST_PAIRED = 12
-"""Items of a leaderboard that are compared with each other in a table."""
+MOST_NEIGHBOURS = 30
+"""Rows shown of neighbours, and of the leaderboard of a category."""
+
+MOST_DRAWN, MOST_MAPPED, MOST_PAIRED = 100, 60, 12
+"""Items of a leaderboard that are drawn, compared in a heat map, and compared in a table."""
 
 
-def ranking_section(board: Leaderboard, draw: FigureWriter) -> Section:
+def ranking_section(board: Leaderboard) -> Section:
     """Show the items in order, with the intervals of scores and ranks."""
     rows = [["item", "rank", "score", "interval", "ranks", "best", "answers"]]
     for position, row in enumerate(board.rows()):
         low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
         cells = [board.rank_range(position), decimals(row["best"], 2), f"{row['answers']:g}"]
         rows.append([str(row["item"]), str(row["rank"]), score, f"{low} to {high}", *cells])
-    n_drawn = min(board.n_items, 30)
-    picture = draw.draw(
-        board.plot, f"Scores of {n_drawn} items with intervals", height=1.0 + 0.25 * n_drawn
-    )
-    text = (
+    text = [
         "Items whose score intervals overlap may be in the opposite order. Ranks show the places "
-        "that an item may have; best is the probability of the first place.",
-    )
-    return Section("Ranking", text, (("Ranking", rows),), (picture,))
+        "that an item may have; best is the probability of the first place."
+    ]
+    if board.n_items > MOST_DRAWN:
+        text.append(
+            f"The chart shows the best {MOST_DRAWN} of {board.n_items} items; the table shows all."
+        )
+    if board.width > 0.0:
+        text.append(
+            f"Answers may be ties: they are likely where scores differ by less than about "
+            f"{decimals(board.unit * board.width, board.n_digits)}."
+        )
+    return Section("Ranking", tuple(text), (("Ranking", rows),), (Inline(board.chart(MOST_DRAWN)),))
 
 
 def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
-    """Show the probability that each leading item is preferred to each other one, and how often."""
-    # probabilities among the leading items, then counts of answers
-    names = board.names[:MOST_PAIRED].tolist()
-    win = board.win_matrix(names)
-    head = ["preferred", *(f"to {name}" for name in names)]
+    """Show how probably each leading item is preferred to each other one, and how often it was."""
+    # a map of many items, then numbers for the leading ones
+    mapped = board.names[:MOST_MAPPED].tolist()
+    win = board.win_matrix(mapped)
+    description = f"Probability that each of {len(mapped)} items (row) is preferred to each other"
+    ties = 1.0 - win - win.T
+    figure = heat_map([str(name) for name in mapped], win + 0.5 * ties, description)
+    names = mapped[:MOST_PAIRED]
+    head = ["preferred", *(f"to {short_label(str(name))}" for name in names)]
     chances = [head]
     for i, name in enumerate(names):
         row = ["" if i == j else decimals(win[i, j], 2) for j in range(len(names))]
@@ -594,11 +606,93 @@ def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
         cells = [[f"{count:g}" if count else "" for count in row] for row in counts]
         rows = [[str(name), *row] for name, row in zip(names, cells, strict=True)]
         tables.append(("How often it was preferred", [head, *rows]))
+    shown = "all items" if len(mapped) == board.n_items else f"the best {len(mapped)} items"
+    listed = "" if len(names) == len(mapped) else f" The tables show the best {len(names)}."
     text = (
         "One item is above another because of the answers about these two, and of answers that "
         "compare each of them with a third item.",
+        f"The map shows {shown}: blue where the item of the row is likely to be preferred to that "
+        f"of the column, orange where it is not, pale where it is open.{listed}",
+        *_tie_text(table),
     )
-    return Section("Who beats whom", text, tuple(tables))
+    return Section("Who beats whom", text, tuple(tables), (figure,))
+
+
+def _tie_text(table: ComparisonTable | None) -> tuple[str, ...]:
+    """Say how many answers were ties, if any."""
+    if table is None or not (table.outcome == 0).any():
+        return ()
+    share = float(table.weight[table.outcome == 0].sum() / table.weight.sum())
+    return (f"{share:.0%} of the answers are ties; the tables of wins leave them out.",)
+
+
+def effects_section(board: Leaderboard) -> Section | None:
+    """Show what covariates, such as being shown first, are worth."""
+    if not board.effects:
+        return None
+    rows = [["effect", "value", f"{board.level:.0%} interval"]]
+    for effect in board.effects:
+        value, low, high = (
+            f"{board.unit * number:.{board.n_digits + 1}f}"
+            for number in (effect.value, effect.low, effect.high)
+        )
+        rows.append([effect.name, value, f"{low} to {high}"])
+    text = (
+        "What a covariate adds to the lead of the first item, in units of the scores. If the "
+        "interval holds 0, there may be no effect.",
+    )
+    return Section("Effects", text, (("Effects", rows),))
+
+
+def judges_section(board: Leaderboard) -> Section | None:
+    """Show how reliable each judge is, the most suspect first."""
+    if board.judges is None:
+        return None
+    text = (
+        "Reliability is relative to other judges: 1 is usual, 0 is an answer at random. Agrees is "
+        "the share of decided answers in the order of the scores. Careless is the probability that "
+        "a judge answers at random or the wrong way round.",
+    )
+    return Section("Judges", text, (("Judges", board.judges.cells()),))
+
+
+def reading_section(board: Leaderboard) -> Section | None:
+    """Say how the comparisons were read."""
+    return Section("How the table was read", board.reading_) if board.reading_ else None
+
+
+def audit_sections(audit: Audit) -> list[Section]:
+    """Show what each probe of an audit says, and which neighbours are separated."""
+    flagged = ", ".join(one.probe for one in audit.flagged)
+    text = [
+        f"Flagged: {flagged}." if flagged else "Nothing is flagged.",
+        "A flag stands where the evidence clears the bar; every number has its interval.",
+    ]
+    text += [f"Not looked at: {name}, since {why}." for name, why in audit.left_out.items()]
+    rows = [["probe", "what the answers say", "bar for a flag"]]
+    rows += [[f"{f.probe} (!)" if f.is_flagged else f.probe, f.said, f.bar] for f in audit.findings]
+    return [Section("Audit", tuple(text), (("Audit", rows),)), _neighbours_section(audit)]
+
+
+def _neighbours_section(audit: Audit) -> Section:
+    """Show which neighbours are separated, and how many more answers the others need."""
+    rows = [["above", "below", "probability of this order", "separated", "more answers each"]]
+    for row in audit["neighbours"].rows[:MOST_NEIGHBOURS]:
+        separated = "together" if row["separated_together"] else "alone" if row["separated"] else ""
+        needed = "" if row["separated"] else f"{row['more_answers_each']:,.0f}"
+        names = (short_label(str(row["above"])), short_label(str(row["below"])))
+        rows.append([*names, decimals(row["probability"], 2), separated, needed])
+    text = (
+        "Neighbours separated alone hold one by one, those separated together hold all at once. "
+        "The last column says about how many more answers both items need to be separated.",
+    )
+    return Section("Neighbours", text, (("Neighbours", rows),))
+
+
+def category_section(name: str, board: Leaderboard) -> Section:
+    """Show the leaderboard of a category."""
+    header, body = board.top(MOST_NEIGHBOURS).cells()
+    return Section(f"Only {name}", (), ((f"Only {name}", [header, *body]),))
 
 
 def _win_counts(table: ComparisonTable, names: Sequence[Any]) -> FloatArray:

@@ -1,7 +1,7 @@
 """The posterior and the evidence of comparisons, and the parameters that maximise it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -25,8 +25,8 @@ from rankwise.comparisons.gp.inference.prior import (
 )
 from rankwise.comparisons.gp.inference.tastes import Persons, TasteMoments
 from rankwise.core.arrays import FloatArray
-from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import HOST, Array
 from rankwise.core.threads import few_threads
 from rankwise.features.covariances import Hyperprior, ParametricKernel
 from rankwise.solve.iteration import StoppingRule
@@ -62,7 +62,7 @@ class Inference:
         Rows through which the kernel is approximated; with ``persons``, the basis of `MarkedRows`.
     method : {"ep", "laplace"}
         How the posterior is approximated; Gaussian margins need no approximation.
-    device : Device, optional
+    where : array
         Where sweeps of expectation propagation are computed.
     persons : Persons, optional
         Who answered, if persons have their own scores. The last column of the rows is then the
@@ -73,7 +73,7 @@ class Inference:
     comparisons: Comparisons
     basis: FloatArray | None
     method: Approximation
-    device: Device | None = None
+    where: Array = field(default_factory=lambda: HOST)
     persons: Persons | None = None
 
     def posterior(
@@ -97,9 +97,7 @@ class Inference:
             decrement = max(rule.tol**2, 1e-20)  # a squared distance
             newton = replace(NEWTON_RULE, tol=decrement)
             return laplace(prior, likelihood, start=start, rule=newton)
-        return expectation_propagation(
-            prior, likelihood, start=start, rule=rule, device=self.device
-        )
+        return expectation_propagation(prior, likelihood, start=start, rule=rule, where=self.where)
 
     def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:
         """Return the derivative of the evidence in the kernel's ``theta``."""

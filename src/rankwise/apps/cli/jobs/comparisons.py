@@ -297,7 +297,10 @@ def leaderboard(command: LeaderboardCommand) -> None:
     board = board.elo() if command.elo else board
     audit = board.audit() if command.audit else None
     categories = _boards_of_categories(command, table)
-    shown = board if command.top is None else board.top(command.top)
+    shown = board
+    if command.top is not None:
+        shown = board.top(command.top)
+        categories = {name: one.top(command.top) for name, one in categories.items()}
     # standard output, an HTML report, or a file of another format
     kind = "json" if command.json else command.format
     if command.output is None:
@@ -305,9 +308,9 @@ def leaderboard(command: LeaderboardCommand) -> None:
         return
     if command.output.suffix.lower() == ".html":
         pairs = table if isinstance(table, ComparisonTable) else None
-        page = rankwise.leaderboard_report(
-            shown, pairs, title=command.comparisons.stem, audit=audit, categories=categories
-        )
+        name = command.comparisons.stem.replace("_", " ").replace("-", " ").strip()
+        title = f"Leaderboard: {name}" if name else "Leaderboard"
+        page = rankwise.leaderboard_report(board, pairs, title=title, categories=categories)
         page.save(command.output)
     else:
         text = shown.format(KINDS[command.output.suffix.lower()])
@@ -372,8 +375,10 @@ def _board(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) ->
 
 def _half_life(said: str | None) -> float | Literal["auto"] | None:
     """Return days, or that they are to be learned."""
-    if said is None or said == "auto":
-        return said
+    if said is None:
+        return None
+    if said == "auto":
+        return "auto"
     try:
         return float(said)
     except ValueError as error:
