@@ -189,6 +189,8 @@ def test_modules_of_reports_load_without_optional_packages():
 def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path, capsys):
     path = tmp_path / "model_battles-2024.csv"
     path.write_text("winner,loser\n" + "".join(f"{a},{b}\n" for a, b in GAMES))
-    run_leaderboard(LeaderboardCommand(path, output=tmp_path / "board.html"))
+    run_leaderboard(
+        LeaderboardCommand(comparisons=path, output=tmp_path / "board.html", parameters={})
+    )
     page = (tmp_path / "board.html").read_text()
     assert "<title>Leaderboard: model battles 2024</title>" in page
