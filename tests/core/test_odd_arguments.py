@@ -98,7 +98,7 @@ def test_alphas_beyond_all_floats_or_of_no_shape_are_refused(options, message):
     ("name", "message"),
     [
         ("bounds", "`bounds` must map names of hyperparameters"),
-        ("flip_rate", "`flip_rate` must lie between 0 and 1 / 2"),
+        ("flip_rate", "`flip_rate` must be a finite number between 0 and 0.5"),
     ],
 )
 def test_hyperparameters_of_a_process_are_no_arrays(name, message):

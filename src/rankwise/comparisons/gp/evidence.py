@@ -238,7 +238,7 @@ class NegativeLogEvidence:
         gradient += self.hyperprior.gradient(x)
         return -posterior.log_evidence - self.hyperprior.log_density(x), -gradient
 
-    def roughly(self, x: FloatArray) -> float:
+    def coarse_value(self, x: FloatArray) -> float:
         """Return the value to two or three decimals, enough to compare starting points."""
         posterior = self._posterior(*self.parts(x), START_RULE)
         return -posterior.log_evidence - self.hyperprior.log_density(x)
@@ -366,7 +366,7 @@ def _lowest_point(
     ``n_starts`` of them continue.
     """
     simple = objective.without_flips()
-    groups = [[_rough_point(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
+    groups = [[_start_point(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
     leaders = sorted((min(group, key=_value) for group in groups), key=_value)
     if _has_many_lengths(objective.kernel.names):
         first = min(FIRST_STEPS, max_steps)
@@ -379,8 +379,8 @@ def _value(point: _SearchPoint) -> float:
     return point.value
 
 
-def _rough_point(objective: NegativeLogEvidence, x: FloatArray) -> _SearchPoint:
-    return _SearchPoint(objective.roughly(x), x, objective.sites)
+def _start_point(objective: NegativeLogEvidence, x: FloatArray) -> _SearchPoint:
+    return _SearchPoint(objective.coarse_value(x), x, objective.sites)
 
 
 def _minimize(

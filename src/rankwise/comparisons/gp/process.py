@@ -30,8 +30,8 @@ from rankwise.comparisons.gp.terms import (
     with_theta,
 )
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
-from rankwise.core.devices import place
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import place
 from rankwise.core.storable import storable
 from rankwise.features.covariances import ParametricKernel, Scaled
 from rankwise.features.function_space import Expansion
@@ -97,6 +97,10 @@ class Model:
         assert kernel is not None
         return kernel
 
+    def reports(self) -> list[tuple[Term, dict[str, float]]]:
+        """Return what was learned about every term."""
+        return [(term, term.report(self.terms, self.X)) for term in self.terms]
+
     def with_term(self, term: Term) -> Self:
         """Return the model with another term of a kind it has."""
         kind = type(term)
@@ -152,16 +156,6 @@ class Model:
     def has_item_effects(self) -> bool:
         """Whether some of a score belongs to the item and not to its features."""
         return any(term.kernel is not None and term.kernel.own_variance > 0 for term in self.terms)
-
-    @property
-    def taste_share(self) -> float | None:
-        """The share of the variance of a person's scores that is their own taste."""
-        if self.term(Tastes) is None:
-            return None
-        kinds = (Traits, Tastes)
-        kernels = [term.kernel for term in self.terms if isinstance(term, kinds)]
-        own = sum(float(np.mean(kernel.diagonal(self.X))) for kernel in kernels)
-        return own / (float(np.mean(self.kernel.diagonal(self.X))) + own)
 
     # Rows
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import rankwise
 from rankwise.apps.cli.commands import LeaderboardCommand, Prefer
 from rankwise.apps.cli.jobs.files import check_target, read_named
-from rankwise.apps.cli.jobs.parameters import values_of
+from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.comparisons.leaderboard import Leaderboard, LeaderboardFormat
@@ -79,8 +79,8 @@ def prefer(command: Prefer) -> None:
         report = {"ranking": ranking, "level": command.level, "questions": questions}
         if gp.judges_ is not None:
             report["judges"] = gp.judges_.rows()
-        if gp.taste_share_ is not None:
-            report["taste_share"] = gp.taste_share_
+        for _, learned in gp.process_.model.reports():
+            report.update(learned)
         print_json({**report, "likelihood": gp.likelihood_.parameters})
     else:
         _print_report(command, gp, ranking, questions)
@@ -262,11 +262,9 @@ def _print_report(
     if "flip_rate" in gp.likelihood_.parameters:
         rate = gp.likelihood_.parameters["flip_rate"]
         print(f"estimated share of answers recorded the wrong way round: {rate:.1%}")
-    if gp.taste_share_ is not None:
-        print(f"{gp.taste_share_:.0%} of the variance of a person's scores is their own taste")
-    if gp.drift_ is not None:
-        share = gp.drift_[0] / (1.0 + gp.drift_[0])
-        print(f"{share:.0%} of the variance is forgotten within about {gp.drift_[1]:.3g} days")
+    for term, learned in gp.process_.model.reports():
+        if learned:
+            print(term.summary(learned))
     if gp.judges_ is not None:
         print()
         print(gp.judges_)
@@ -335,18 +333,16 @@ def _board_of_tastes(
     table = replace(table, margin=None, date=None)
     gp.fit(pairs=table, first=values.get("first", False), persons=persons)
     _check_person(command.person, gp)
-    share = f"{gp.taste_share_:.0%} of the variance of a person's scores is their own taste"
-    print(share, file=sys.stderr)
+    for term, learned in gp.process_.model.reports():
+        if learned:
+            print(term.summary(learned), file=sys.stderr)
     level = values.get("level", 0.9)
     return gp.leaderboard(level=level, judge=command.person, random_state=0)
 
 
 def _check_tastes(command: LeaderboardCommand) -> None:
     """Refuse options that exclude tastes, or that need them."""
-    if (command.person is not None or command.persons is not None) and not command.tastes:
-        raise InvalidInputError(
-            "--person and --persons must come with --tastes, which learns an order for each person."
-        )
+    refuse_alone(command, ["person", "persons"], "tastes")
     if command.tastes and {"judges", "clustered"} & set(command.parameters):
         raise InvalidInputError(
             "--tastes must be used without --judges and --clustered: it learns an order for every "
