@@ -178,7 +178,7 @@ class Gaussian(Kernel):
     Parameters
     ----------
     gamma : float or "scale"
-        Inverse squared width; "scale" means 1 / (n_features * variance of X), as in scikit-learn;
+        Inverse squared width. "scale" means 1 / (n_features * variance of X), as in scikit-learn;
         rows count by their `sample_weight`.
 
     Examples
@@ -357,11 +357,11 @@ class Polynomial(Kernel):
     Parameters
     ----------
     degree : int
-        d, at least 1.
+        The degree d, at least 1.
     gamma : float or "scale"
         Factor of the inner product; "scale" means 1 / (n_features * variance of X).
     coef0 : float
-        c, not negative.
+        The constant c, not negative.
 
     Examples
     --------

@@ -68,7 +68,7 @@ class KPCRank(ClosedFormRanker):
     kernel : {"gaussian", "linear", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions; it is centred, for training and new rows alike.
     alpha : float
-        The factor of :math:`|f|^2`; 0 or more, on the scale of `RankRLS`.
+        Regularisation: the factor of :math:`|f|^2`; 0 or more, on the scale of `RankRLS`.
     cost, ties, query_weight
         As in `RankRLS`.
     solver : {"auto", "full", "truncated"}

@@ -64,9 +64,9 @@ class RankRLS(ClosedFormRanker):
     Parameters
     ----------
     alpha : float
-        The factor of :math:`|f|^2`. It has the same meaning in every least-squares ranker of this
-        package; with the default `query_weight`, ties kept and a single query it is the alpha of
-        scikit-learn's ``Ridge`` with an intercept.
+        Regularisation: the factor of :math:`|f|^2`. It has the same meaning in every least-squares
+        ranker of this package; with the default `query_weight`, ties kept and a single query it is
+        the alpha of scikit-learn's ``Ridge`` with an intercept.
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
     cost : {"magnitude", "unit", "relative"}
@@ -76,8 +76,8 @@ class RankRLS(ClosedFormRanker):
         Whether items of equal score, and ties of comparisons by name, form pairs with target 0;
         "keep" needs cost "magnitude".
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
-        The weight :math:`\omega_q`: 1 / n_q, 1, 1 / number of pairs of q, or given. For comparisons
-        it needs `qid`.
+        The weight :math:`\omega_q` of a query: 1 / n_q, 1, 1 / number of pairs of q, or given. For
+        comparisons it needs `qid`.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Restrict the function to the span of the kernel functions of some rows: a number of random
         rows, indices of rows of X, or the rows themselves.
