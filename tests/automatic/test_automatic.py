@@ -14,6 +14,7 @@ from rankwise import AutoRanker, InvalidInputError, SearchRanker, evaluate, pars
 from rankwise.automatic import families
 from rankwise.automatic.auto_ranker import _Board, _Tried
 from rankwise.automatic.families import FAMILIES, SettingsPath, Trial
+from rankwise.automatic.sum_of_rankers import fit_preparation, prepared_without
 from rankwise.core.errors import MissingExtraError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.rankers.dorm.cutting_planes import _ColumnGeneration
@@ -65,6 +66,52 @@ def test_text_that_is_constant_in_queries_is_used_by_trees_and_judged_honestly(s
     assert value > 0.9  # 0.7 without the text
     assert abs(value - ranker.honest_value_.value) < 0.05
     assert "trees" in ranker.leaderboard_.entries[1].name
+
+
+def drawn_with_rare_categories(seed, strength, n_queries=60, n_columns=6):
+    """Draw queries of text only, whose many categories have effects of some strength."""
+    effects = np.random.default_rng(99).normal(size=(n_columns, 60))
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), 6)
+    names = rng.integers(60, size=(len(qid), n_columns))
+    y = strength * effects[np.arange(n_columns), names].sum(axis=1) + rng.normal(size=len(qid))
+    return np.char.add("c", names.astype(str)).astype(object), y, qid
+
+
+def honest_and_test_value(seed, strength, n_queries=60):
+    X, y, qid = drawn_with_rare_categories(seed, strength, n_queries)
+    ranker = AutoRanker("Concordance", time_budget=None).fit(X, y, qid=qid)
+    fresh = drawn_with_rare_categories(1000 + seed, strength, n_queries=200)
+    scores = ranker.predict(fresh[0], qid=fresh[2])
+    return ranker.honest_value_, evaluate(fresh[1], scores, fresh[2], "Concordance").mean[0]
+
+
+def test_without_signal_the_honest_value_of_rare_categories_covers_chance():
+    found = [honest_and_test_value(seed, 0.0)[0] for seed in range(12)]
+    assert sum(honest.low < 0.5 < honest.high for honest in found) >= 10
+    assert abs(np.mean([honest.value for honest in found]) - 0.5) < 0.015
+
+
+def test_with_signal_the_honest_value_of_rare_categories_is_not_too_high():
+    """It may be a little too low, since a third of the data is held out."""
+    found = [honest_and_test_value(seed, 0.5, n_queries=400) for seed in range(6)]
+    assert all(honest.low < test for honest, test in found)
+    assert -0.03 < np.mean([honest.value - test for honest, test in found]) < 0.01
+
+
+def test_rows_of_a_fold_are_prepared_without_its_scores():
+    X, y, qid = drawn_with_rare_categories(0, 1.0)
+    data = TrainingData.of(len(y), y, qid)
+    folds = Folds.random(3, data.queries.index, np.random.default_rng(0))
+    steps, _ = fit_preparation(X, data)
+    found = prepared_without(steps, X, data, folds)
+    for fold in range(3):
+        changed = TrainingData.of(len(y), np.where(folds.fold == fold, -y, y), qid)
+        again = prepared_without(steps, X, changed, folds)
+        np.testing.assert_array_equal(again[fold], found[fold])
+        assert not np.array_equal(again[fold - 1], found[fold - 1])
+    numbers = np.random.default_rng(0).normal(size=(len(y), 2))
+    assert prepared_without(fit_preparation(numbers, data)[0], numbers, data, folds) == []
 
 
 @pytest.fixture(params=[SearchRanker(MEASURE, basis=50), AutoRanker(MEASURE, time_budget=1e-6)],
