@@ -517,8 +517,9 @@ class Leaderboard:
         shown = self.rows()[: check_count("most", most)]
         what = f"all {self.n_items} items" if len(shown) == self.n_items else f"the best {most}"
         names = [str(row["item"]) for row in shown]
-        columns = ([row[k] for row in shown] for k in ("score", "low", "high"))
-        return interval_chart(names, *columns, f"Scores of {what}, {self.level:.0%} intervals")
+        score, low, high = ([row[k] for row in shown] for k in ("score", "low", "high"))
+        description = f"Scores of {what}, {self.level:.0%} intervals"
+        return interval_chart(names, score, low, high, description)
 
     def _repr_html_(self) -> str:
         return f"{self.chart()}\n{self.format('html')}"

@@ -151,8 +151,9 @@ def queries_learned_from(judged: JudgedModels) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for name, model in judged.rankers.items():
         remembered = getattr(ranker_of(model), "training_queries_", None)
-        is_known = given is not None and remembered is not None
-        found[name] = remembered.seen(given) if is_known else None
+        found[name] = None
+        if given is not None and remembered is not None:
+            found[name] = remembered.seen(given)
     return found
 
 
