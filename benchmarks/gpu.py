@@ -36,10 +36,11 @@ from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import sweep_sites
 from rankwise.comparisons.gp.inference.likelihood import Probit
 from rankwise.comparisons.gp.inference.prior import DeviceMoments, factorize_kernel
-from rankwise.core.devices import as_device
+from rankwise.core.devices import place
+from rankwise.core.namespaces import cholesky, like
 from rankwise.features.kernels import own_product, single_product
 from rankwise.graph.preference_graph import PreferenceGraph
-from rankwise.solve.device_rows import rows_on
+from rankwise.solve.moved_rows import rows_like
 from rankwise.solve.operators import normal_operator
 from rankwise.solve.rows import as_rows
 
@@ -112,13 +113,12 @@ def compare(label, on_device, on_cpu, values, device, deadline, repeat=2):
 
 def primitives(n_items, device):
     """Return the seconds of a factorisation and of an eigendecomposition of this order."""
-    on = as_device(device)
     A = torch.randn(n_items, n_items, dtype=torch.float64, device=device)
     A = A @ A.T / n_items
     A.diagonal().add_(1.0)
-    on.factor(A)
-    factor, _ = seconds(lambda: on.factor(A), device, 2)
-    eigen, _ = seconds(lambda: on.eigh(A), device)
+    cholesky(A)
+    factor, _ = seconds(lambda: cholesky(A), device, 2)
+    eigen, _ = seconds(lambda: torch.linalg.eigh(A), device)
     row(f"Cholesky, order {n_items}", f"{factor:.3f}", "", "", "", "")
     row(f"eigendecomposition, order {n_items}", f"{eigen:.3f}", "", "", "", "")
     return factor, eigen
@@ -214,7 +214,7 @@ def others(sizes, device, deadline):
     rows = X[comparisons.items]
     prior = factorize_kernel(KERNEL(rows, rows), comparisons)
     sites = np.repeat([1.0, 0.5], comparisons.n_pairs)
-    moments = DeviceMoments.of(prior, as_device(device))
+    moments = DeviceMoments.of(prior, place(device))
     compare(
         f"a sweep, {n_compared} items, {n_pairs} comparisons",
         lambda: sweep_sites(prior, Probit(), sites, clip=True, moments=moments),
@@ -237,12 +237,12 @@ def sparse_operator(n_rows, per_row, n_features, device):
     graph = PreferenceGraph.from_scores(y, qid)
     w = rng.normal(size=n_features)
     v = rng.normal(size=n_rows)
-    there = rows_on(X, as_device(device))
-    w_there, v_there = (as_device(device).array(a) for a in (w, v))
+    there = rows_like(X, place(device))
+    w_there, v_there = (like(a, place(device)) for a in (w, v))
     name = f"{n_rows} x {n_features} sparse rows, {X.nnz / 1e6:.0f} M entries"
     compare(
         f"products X w and X' v, {name}, against SciPy",
-        lambda: (there.forward(w_there), there.backward(v_there)),
+        lambda: (there.Z @ w_there, there.across @ v_there),
         lambda: (X @ w, X.T @ v),
         lambda both: both[1].cpu().numpy() if isinstance(both[1], torch.Tensor) else both[1],
         device, time.monotonic() + 1.0, 5,

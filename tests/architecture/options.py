@@ -27,6 +27,8 @@ OWNERS = {
     "conditional": [rankwise.ConditionalRankRLS, rankwise.ConditionalRankRLSCV],
     "leave-pair-out": [rankwise.leave_pair_out_auc],
     "permutation-test": [rankwise.permutation_test],
+    "leaderboard": [rankwise.leaderboard],
+    "export": [rankwise.export_ranker],
 }
 """Whose parameters each command has: a ranker, and the search that chooses for it."""
 
@@ -43,7 +45,7 @@ PANELS = {
 
 BY_HAND = (
     "X", "y", "qid", "sample_weight", "pairs", "pair_margin", "pair_weight", "measure",
-    "confidence",
+    "confidence", "comparisons", "columns", "ranker", "path", "feature_names",
 )  # fmt: skip
 """What commands read from files, or declare themselves."""
 

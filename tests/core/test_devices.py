@@ -1,13 +1,22 @@
-"""The linear algebra of devices, on PyTorch's CPU device."""
+"""Where to compute, and what needs PyTorch."""
 
 import sys
 
 import numpy as np
 import pytest
+import torch
 
 from rankwise import MissingExtraError
-from rankwise.core.devices import LEAF, as_device
+from rankwise.core.devices import on_device, place
 from rankwise.core.fused import fused_exp_product
+from rankwise.core.namespaces import (
+    LEAF,
+    cholesky_in_place,
+    cholesky_solve,
+    invert_factored,
+    is_on_host,
+    solve_rows,
+)
 
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
@@ -18,43 +27,29 @@ def definite(order, seed=0):
 
 
 @pytest.mark.parametrize("order", [1, 7, 2 * LEAF + 5])
-def test_factors_and_inverses_take_no_memory_of_their_own(order):
-    device, A = as_device("cpu"), definite(order)
-    there = device.array(A.copy())
-    factor = device.factor_in_place(there)
-    assert factor.data_ptr() == there.data_ptr()
-    np.testing.assert_allclose(device.host(factor), np.linalg.cholesky(A), atol=1e-12)
+@pytest.mark.parametrize("there", [torch.tensor, np.array])
+def test_factors_and_inverses_take_no_memory_of_their_own(order, there):
+    A = definite(order)
+    given = there(A)
+    factor = cholesky_in_place(given)
+    assert np.shares_memory(np.asarray(factor), np.asarray(given))
+    np.testing.assert_allclose(factor, np.linalg.cholesky(A), atol=1e-12)
     B = np.arange(2.0 * order).reshape(order, 2)
-    solved = device.host(device.solve_factored(factor, device.array(B)))
+    solved = np.asarray(cholesky_solve(factor, there(B)))
     np.testing.assert_allclose(A @ solved, B, atol=1e-8 * B.max())
-    inverse = device.invert_factored(factor)
-    assert inverse.data_ptr() == there.data_ptr()
-    np.testing.assert_allclose(device.host(inverse), np.linalg.inv(A), atol=1e-10)
+    inverse = invert_factored(factor)
+    assert np.shares_memory(np.asarray(inverse), np.asarray(given))
+    np.testing.assert_allclose(inverse, np.linalg.inv(A), atol=1e-10)
 
 
-def test_an_indefinite_matrix_has_no_factor():
-    device = as_device("cpu")
-    for factor in (device.factor, device.factor_in_place):
-        assert factor(device.array(np.diag([1.0, -1.0]))) is None
-
-
-@pytest.mark.parametrize("width", [3, LEAF + 9])
-def test_grams_and_substitution_by_blocks(width):
-    device, rng = as_device("cpu"), np.random.default_rng(0)
-    Z, C = rng.normal(size=(20, width)), np.linalg.cholesky(definite(width))
-    there = device.array(Z.copy())
-    np.testing.assert_allclose(device.host(device.gram(there)), Z.T @ Z, atol=1e-11)
-    found = device.solve_rows(device.array(C), there)
-    assert found.data_ptr() == there.data_ptr()
+def test_substitution_by_blocks_takes_no_memory_of_its_own():
+    width = LEAF + 9
+    Z, C = np.random.default_rng(0).normal(size=(20, width)), np.linalg.cholesky(definite(width))
+    given = torch.tensor(Z)
+    found = solve_rows(torch.tensor(C), given)
+    assert found.data_ptr() == given.data_ptr()
     expected = np.linalg.solve(C, Z.T).T
-    np.testing.assert_allclose(device.host(found), expected, atol=1e-10 * np.abs(expected).max())
-
-
-def test_sums_of_all_others():
-    device, values = as_device("cpu"), np.random.default_rng(0).normal(size=(5, 2, 3))
-    expected = np.stack([np.delete(values, k, axis=0).sum(axis=0) for k in range(5)])
-    found = device.sums_of_others(device.array(values))
-    np.testing.assert_allclose(device.host(found), expected, atol=1e-14)
+    np.testing.assert_allclose(found, expected, atol=1e-10 * np.abs(expected).max())
 
 
 def test_sums_of_exponentials_need_triton(monkeypatch):
@@ -65,14 +60,21 @@ def test_sums_of_exponentials_need_triton(monkeypatch):
     fused_exp_product.cache_clear()
 
 
-def test_entries_that_are_summed_by_place():
-    device = as_device("cpu")
-    places = device.array(np.array([2, 0, 2]))
-    found = device.add_at(device.array(np.array([1.0, 2.0, 3.0])), places, 4)
-    np.testing.assert_array_equal(device.host(found), [2.0, 0.0, 4.0, 0.0])
+def test_a_device_needs_torch(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(MissingExtraError, match="torch"):
+        place("cuda")
 
 
-def test_the_inverse_of_a_triangle():
-    device, L = as_device("cpu"), np.tril(np.arange(1.0, 17.0).reshape(4, 4))
-    found = device.invert_triangle(device.array(L.copy()))
-    np.testing.assert_allclose(device.host(found), np.linalg.inv(L), atol=1e-14)
+def test_rows_are_moved_once():
+    """To the device of a name, or of the tensor they were read from, which is not moved again."""
+    X = np.arange(6.0).reshape(3, 2)
+    assert is_on_host(place(None))
+    assert on_device(X, None) is X
+    moved = on_device(X, "cpu")
+    assert isinstance(moved, torch.Tensor)
+    np.testing.assert_array_equal(moved, X)
+    given = torch.tensor(X)
+    assert on_device(X, "cpu", given).data_ptr() == given.data_ptr()
+    assert on_device(X, None, given) is X  # NumPy computes with what the CPU holds
+    assert on_device(X, "cpu", given.float()).dtype == torch.float64

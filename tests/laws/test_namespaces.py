@@ -9,15 +9,22 @@ from laws.kernels import CASES
 from laws.namespaces import assert_same, every_namespace
 from rankwise import Gaussian, NumericalError, Polynomial, Precomputed
 from rankwise.core.namespaces import (
+    add_gram,
     cholesky,
+    cholesky_in_place,
+    cholesky_solve,
     copy_of,
     eigh_in_place,
     exp_in_place,
+    gram,
+    invert_factored,
+    invert_triangle,
     is_finite,
     largest_eigenpairs,
     like,
     namespace_of,
     row_blocks,
+    segment_sums,
     set_diagonal,
     solve_definite,
     solve_rows,
@@ -195,6 +202,28 @@ class TestOperations:
             values = X.copy()
             values[12, 1] = value
             assert not is_finite(there(values), entries)
+
+    def test_sums_by_segments(self, there):
+        index, weight = np.array([2, 0, 2, 3] * 3 + [0]), np.arange(13.0)[:, None]
+        for scaled, given in ((X, None), (weight * X, there(weight))):
+            expected = np.zeros((5, 4))
+            np.add.at(expected, index, scaled)
+            found = segment_sums(there(X), like(index, there(X)), 5, given)
+            assert_same(found, expected)
+
+    @pytest.mark.parametrize("leaf", [3, 512])
+    def test_inverses_and_sums_of_squares_by_blocks(self, there, monkeypatch, leaf):
+        monkeypatch.setattr("rankwise.core.namespaces.LEAF", leaf)
+        C = np.linalg.cholesky(DEFINITE)
+        assert_same(gram(there(X)), X.T @ X)
+        G = there(DEFINITE[:4, :4])
+        add_gram(G, there(X))
+        assert_same(G, DEFINITE[:4, :4] + X.T @ X)
+        assert_same(invert_triangle(there(C)), np.linalg.inv(C), 1e-11)
+        assert_same(invert_factored(there(C)), np.linalg.inv(DEFINITE), 1e-11)
+        factor = cholesky_in_place(there(DEFINITE))
+        assert_same(cholesky_solve(factor, there(X)), np.linalg.solve(DEFINITE, X), 1e-11)
+        assert cholesky_in_place(there(-DEFINITE)) is None
 
     def test_factors_and_what_they_solve(self, there, monkeypatch):
         C, B = np.linalg.cholesky(DEFINITE), X[:, :2]

@@ -198,5 +198,7 @@ def test_interval_of_one_query_is_unknown():
 
 @pytest.mark.parametrize("confidence", [0.0, 1.0, -2.0])
 def test_confidence_is_checked(confidence):
-    with pytest.raises(InvalidInputError, match="`confidence` must lie between 0 and 1"):
+    with pytest.raises(
+        InvalidInputError, match="`confidence` must be a finite number between 0 and 1"
+    ):
         evaluate([1, 0], [1, 2], None, "AP").interval(confidence)

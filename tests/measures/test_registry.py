@@ -3,11 +3,11 @@
 import pytest
 
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import rules_of
 from rankwise.measures.binary import AP, RR, Precision
 from rankwise.measures.graded import ERU, NDCG, WTA
 from rankwise.measures.pairwise import AUC, Disagreement, KendallTau
 from rankwise.measures.registry import MEASURES, PRESETS, parse_measure, parse_measures
-from rankwise.measures.value import rules
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_measure_is_read_as_itself():
 
 @pytest.mark.parametrize("measure", MEASURES, ids=repr)
 def test_every_parameter_refuses_nonsense(measure):
-    for name in rules(type(measure)):
+    for name in rules_of(type(measure)):
         with pytest.raises(InvalidInputError, match=f"`{name}` must"):
             measure(**{name: object()})
 
@@ -82,16 +82,16 @@ def test_every_parameter_refuses_nonsense(measure):
             "NDCG(gan=linear)",
             "parameters 'gain', 'ties', 'empty', 'cutoff': got 'gan'.*mean 'gain'",
         ),
-        ("NDCG(gain=exponental)", "`gain` must be one of.*got 'exponental'.*mean 'exponential'"),
-        ("NDCG(gain=__import__('os'))", "`gain` must be one of 'linear', 'exponential'"),
-        ("NDCG(gain=(1, 0))", "`gain` must not be negative and must not fall"),
-        ("NDCG(gain=())", "`gain` must not be negative and must not fall"),
-        ("NDCG(gain=5)", "`gain` must be 'linear', 'exponential' or a tuple"),
-        ("NDCG @ ten", "`cutoff` must be a positive integer: got 'ten'"),
-        ("NDCG @ 0", "`cutoff` must be a positive integer: got 0"),
-        ("NDCG @ 2.5", "`cutoff` must be a positive integer: got 2.5"),
-        ("NDCG @ None", "`cutoff` must be a positive integer: got None"),
-        ("NDCG @", "`cutoff` must be a positive integer: got ''"),
+        ("NDCG(gain=exponental)", "`gain` must be .*got 'exponental'.*mean 'exponential'"),
+        ("NDCG(gain=__import__('os'))", "`gain` must be .* one of 'linear', 'exponential'"),
+        ("NDCG(gain=(1, 0))", "`gain` must be a tuple .* not negative and never falling"),
+        ("NDCG(gain=())", "`gain` must be a tuple .* not negative and never falling"),
+        ("NDCG(gain=5)", "`gain` must be a tuple .* or one of 'linear', 'exponential'"),
+        ("NDCG @ ten", "`cutoff` must be a whole number above 0: got 'ten'"),
+        ("NDCG @ 0", "`cutoff` must be a whole number above 0: got 0"),
+        ("NDCG @ 2.5", "`cutoff` must be a whole number above 0: got 2.5"),
+        ("NDCG @ None", "`cutoff` must be a whole number above 0: got None"),
+        ("NDCG @", "`cutoff` must be a whole number above 0: got ''"),
         ("NDCG @ 5 @ 6", r"must have the form 'NDCG\(gain=exponential\) @ 10'"),
         ("NDCG(gain=linear", r"must have the form 'NDCG\(gain=exponential\) @ 10'"),
         ("NDCG(10)", "Parameters must have the form"),
@@ -101,10 +101,10 @@ def test_every_parameter_refuses_nonsense(measure):
         ("NDCG(x) or f(y)", "Parameters must have the form"),
         ("NDCG(cutoff=5) @ 6", "The cut-off must be given once"),
         ("AUC @ 5", "AUC looks at the whole ranking and takes no cut-off"),
-        ("ERU(half_life=1)", "`half_life` must be above 1"),
+        ("ERU(half_life=1)", "`half_life` must be a finite number above 1"),
         ("Utility(discounts=(1, 2))", "`discounts` must be a tuple .* never rise"),
         ("Utility(discounts=(1, -1))", "`discounts` must be a tuple .* never negative"),
-        ("Utility(discounts=(0, 0))", "`discounts` must be a tuple .* the first must be above 0"),
+        ("Utility(discounts=(0, 0))", "`discounts` must be a tuple .* the first above 0"),
         ("Utility(discounts=text)", "`discounts` must be a tuple"),
         ("AP(relevant=1e999)", "`relevant` must be a finite number"),
         (7, "A measure must have the form .*: got 7"),
@@ -116,7 +116,7 @@ def test_text_that_is_no_measure_is_refused(text, match):
 
 
 def test_booleans_are_not_numbers():
-    with pytest.raises(InvalidInputError, match="positive integer: got True"):
+    with pytest.raises(InvalidInputError, match="whole number above 0: got True"):
         NDCG @ True
     with pytest.raises(InvalidInputError, match="finite number: got True"):
         AP(relevant=True)

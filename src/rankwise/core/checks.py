@@ -242,7 +242,9 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """Refuse a value that is not one of the named choices."""
     if not isinstance(value, str) or value not in choices:
         known = ", ".join(repr(choice) for choice in choices)
-        raise InvalidInputError(f"`{name}` must be one of {known}: got {value!r}.")
+        raise InvalidInputError(
+            f"`{name}` must be one of {known}: got {value!r}.{hint(value, choices)}"
+        )
 
 
 def entries_of(value: Any) -> list[Any]:

@@ -31,6 +31,9 @@ LEAF = 512
 """Triangles of up to this order are inverted as a whole, larger ones by halves."""
 
 
+HOST = np.empty(0)
+"""An array of the host, for functions that compute where another array is."""
+
 UNKNOWN_MEMORY = 8 << 30
 """The bytes of a machine that does not say how many it has."""
 

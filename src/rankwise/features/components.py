@@ -9,9 +9,8 @@ from scipy.linalg import eigh, svd
 from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from rankwise.core.arrays import FloatArray, Matrix, dense_rows
+from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import check_choice
-from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import (
     Array,
@@ -102,7 +101,7 @@ def find_components(
     n_components: int,
     solver: Solver = "auto",
     weight: FloatArray | None = None,
-    device: Device | None = None,
+    rows: Matrix | None = None,
 ) -> tuple[Components, FloatArray]:
     r"""Return the leading components of rows X, and their values for X itself.
 
@@ -122,8 +121,8 @@ def find_components(
         is faster for a few components of many items; "auto" decides by these numbers.
     weight : (n_items,), optional
         Weights of the rows; an integer weight equals repetition.
-    device : Device, optional
-        Where the kernel matrix is formed and decomposed.
+    rows : (n_items, n_features), optional
+        X in the namespace that forms and decomposes the kernel matrix, if that is another one.
     """
     check_choice("solver", solver, get_args(Solver))
     refuse_sparse(X, kernel)
@@ -132,7 +131,7 @@ def find_components(
         components = _of_features(X, n_components, s)
         return components, components.map(X)
     n_asked = min(n_components, X.shape[0] - 1)
-    rows = X if device is None else device.array(dense_rows(X))
+    rows = X if rows is None else rows
     K = finite_kernel(kernel, rows, rows)
     centre = to_host(_centre(K, like(s, K)))
     if not kernel.is_trusted:

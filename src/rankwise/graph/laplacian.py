@@ -142,6 +142,27 @@ class GraphLaplacian(ABC):
     def root(self) -> Root:
         """Return a root of this Laplacian."""
 
+    def operator_like(self, array: Array) -> Callable[[Array], Array]:
+        """Return ``V -> L @ V`` for V of shape (n_items, k) where another array is.
+
+        What it needs of the graph is moved once; graphs without groups are applied on the host.
+        """
+        form = self.clique_form()
+        if form is None or is_on_host(array):
+            return lambda V: like(self @ to_host(V), V)
+        group, share, slope = (
+            like(a, array)
+            for a in (np.maximum(form.group, 0), form.share[:, None], form.edge_weight[:, None])
+        )
+        between = None if form.between is None else form.between.operator_like(array)
+
+        def apply(V: Array) -> Array:
+            means = segment_sums(V, group, form.n_groups, share)
+            within = slope * (V - take_rows(means, group))
+            return within if between is None else within + share * take_rows(between(means), group)
+
+        return apply
+
     def clique_form(self) -> "CliqueForm | None":
         """Return the groups of items whose means decide, None where there are no such groups."""
         return None

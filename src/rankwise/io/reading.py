@@ -165,8 +165,7 @@ def _read_file(path: str | os.PathLike[str], **options: Any) -> RankingData:
     known = ", ".join(sorted(_SVMLIGHT_SUFFIXES | TABLE_SUFFIXES))
     raise DataFileError(
         f"{os.fspath(path)}: expected a name that ends in one of {known}, or svmlight lines such "
-        f"as '2 qid:1 1:0.5', got {suffix or 'no suffix'} and other lines. Rename the file, or "
-        "call read_svmlight or read_table."
+        f"as '2 qid:1 1:0.5', got {suffix or 'no suffix'} and other lines. Rename the file."
     )
 
 
@@ -286,7 +285,7 @@ def open_stream(
     if suffix in {*DELIMITERS, *EXCEL_SUFFIXES, *JSON_SUFFIXES}:
         raise DataFileError(
             f"{os.fspath(path)}: expected an svmlight or Parquet file to be read in chunks, got "
-            f"{suffix!r}. Convert it, or read it whole with read_table."
+            f"{suffix!r}. Convert it, or read it whole."
         )
     if suffix in PARQUET_SUFFIXES:
         return _parquet_stream(path, memory, y, qid, features, drop)

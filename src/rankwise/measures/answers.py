@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, sum_by
-from rankwise.core.checks import as_floats, check_count, check_weight
+from rankwise.core.checks import as_floats, check_weight
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, check_call
 
 
 @final
@@ -72,7 +73,7 @@ def evaluate_answers(
     outcome: ArrayLike | None = None,
     *,
     weight: ArrayLike | None = None,
-    n_bins: int = 10,
+    n_bins: Count = 10,
 ) -> AnswerEvaluation:
     """Evaluate predicted probabilities of answers against the answers given.
 
@@ -94,7 +95,7 @@ def evaluate_answers(
     >>> evaluate_answers([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3]], [1, 0])
     AnswerEvaluation(log-loss 0.6020, decided 0.1542, disagreement 0.0000)
     """
-    check_count("n_bins", n_bins)
+    check_call(evaluate_answers, n_bins=n_bins)
     p = _three_columns(probability)
     answers = np.ones(len(p)) if outcome is None else as_floats("outcome", outcome)
     if answers.shape != (len(p),) or not np.isin(answers, [1, 0, -1]).all():

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple, final, get_args
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray
-from rankwise.core.checks import as_floats, check_finite, check_length, check_share
+from rankwise.core.checks import as_floats, check_finite, check_length
 from rankwise.core.display import data_frame, decimals, html_table, new_axes, p_value
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Share, check_call
 from rankwise.measures.evaluation import Alternative
-from rankwise.measures.value import one_of
 
 
 @final
@@ -150,7 +150,7 @@ class AUCComparison:
         return ax
 
 
-def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: float = 0.95) -> AUCInterval:
+def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: Share = 0.95) -> AUCInterval:
     r"""Compute the AUC of scores on test data, with a confidence interval.
 
     The standard error is DeLong's. With :math:`v_i` the share of lower-class items that relevant
@@ -191,7 +191,7 @@ def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: float = 0.95) -
     >>> interval.low < 0.76 < interval.high
     True
     """
-    check_share("confidence", confidence)
+    check_call(auc_interval, confidence=confidence)
     relevant = _classes(y)
     shares = _shares(relevant, _checked("scores", scores, len(relevant)))
     value = shares.auc
@@ -206,7 +206,7 @@ def compare_auc(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    confidence: float = 0.95,
+    confidence: Share = 0.95,
     alternative: Alternative = "two-sided",
 ) -> AUCComparison:
     """Test whether two rankers differ in the AUC on the same test items.
@@ -242,8 +242,7 @@ def compare_auc(
     >>> comparison.difference > 0, comparison.pvalue < 0.01
     (True, True)
     """
-    check_share("confidence", confidence)
-    one_of(*get_args(Alternative))("alternative", alternative)
+    check_call(compare_auc, confidence=confidence, alternative=alternative)
     relevant = _classes(y)
     one, two = (
         _shares(relevant, _checked(name, scores, len(relevant)))

@@ -14,7 +14,6 @@ from rankwise.measures.value import (
     Judgements,
     Measure,
     MeasurePlan,
-    Number,
     Rankings,
     TieRule,
     ratio,
@@ -29,7 +28,7 @@ PrecisionNorm: TypeAlias = Literal["cutoff", "items", "best"]
 class HitMeasure(Measure):
     """Measure the positions of the relevant items; undefined for a query that has none."""
 
-    relevant: Number = 1.0
+    relevant: float = 1.0
     ties: TieRule = "average"
     cutoff: Cutoff = None
 
@@ -144,7 +143,7 @@ class RRMeasure(HitMeasure):
 class HitCount(InnerProductMeasure):
     """Count the relevant items among the first k."""
 
-    relevant: Number = 1.0
+    relevant: float = 1.0
     cutoff: Cutoff = None
 
     def counted(self, judgements: Judgements, why: str) -> tuple[FloatArray, FloatArray, int]:

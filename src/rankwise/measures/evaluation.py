@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, final, get_args
+from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
 import scipy
@@ -13,9 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import (
     as_floats,
-    check_count,
-    check_share,
-    seeded,
 )
 from rankwise.core.display import (
     data_frame,
@@ -26,6 +23,7 @@ from rankwise.core.display import (
     text_table,
 )
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, RandomSeed, Share, check_call
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance, KendallTau
@@ -36,7 +34,6 @@ from rankwise.measures.value import (
     Rankings,
     in_quotes,
     many_vectors,
-    one_of,
     one_vector,
     weighted_mean,
 )
@@ -146,7 +143,7 @@ class Evaluation:
         return self.measures.index(wanted)
 
     def interval(
-        self, confidence: float = 0.95, *, n_bootstrap: int = 2000, random_state: int = 0
+        self, confidence: Share = 0.95, *, n_bootstrap: Count = 2000, random_state: RandomSeed = 0
     ) -> FloatArray:
         """Return the interval of each overall value over queries: (n_measures, 2).
 
@@ -169,17 +166,17 @@ class Evaluation:
         >>> evaluation.interval().round(2)
         array([[0.5, 1. ]])
         """
-        check_share("confidence", confidence)
-        draws = self._bootstrap(check_count("n_bootstrap", n_bootstrap), random_state)
+        given = {"confidence": confidence, "n_bootstrap": n_bootstrap, "random_state": random_state}
+        check_call(Evaluation.interval, **given)
+        draws = self._bootstrap(n_bootstrap, np.random.default_rng(random_state))
         tails = [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
         interval: FloatArray = np.quantile(draws, tails, axis=0).T
         few = (~np.isnan(self.values) & (self.weights > 0)).sum(axis=0) < 2
         interval[few] = np.nan
         return interval
 
-    def _bootstrap(self, n_bootstrap: int, seed: int) -> FloatArray:
+    def _bootstrap(self, n_bootstrap: int, rng: np.random.Generator) -> FloatArray:
         """Return overall values of drawn queries, (n_bootstrap, n_measures)."""
-        rng = seeded(seed)
         counted = ~np.isnan(self.values)
         weights = np.where(counted, self.weights, 0.0)
         sums = weights * np.where(counted, self.values, 0.0)
@@ -474,7 +471,7 @@ def paired_test(
     >>> print(result)
     mean difference +0.2667 over 6 queries (1 equal, 0 ignored), Wilcoxon ... p = 0.0625
     """
-    one_of(*get_args(Alternative))("alternative", alternative)
+    check_call(paired_test, alternative=alternative)
     difference = _difference(a, b, measure)
     known = difference[~np.isnan(difference)]
     if len(known) == 0:

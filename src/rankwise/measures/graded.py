@@ -16,7 +16,6 @@ from rankwise.measures.value import (
     Judgements,
     Measure,
     MeasurePlan,
-    Number,
     NumberAboveOne,
     Rankings,
     TieRule,
@@ -205,7 +204,7 @@ class ERUMeasure(InnerProductMeasure):
 
     name: ClassVar[str] = "ERU"
 
-    neutral: Number = 0.0
+    neutral: float = 0.0
     half_life: NumberAboveOne = 5.0
     normalize: UtilityNorm = "best"
 
@@ -334,7 +333,7 @@ class ERRMeasure(Measure):
 
     name: ClassVar[str] = "ERR"
 
-    max_grade: Number = 4.0
+    max_grade: float = 4.0
     ties: TieRule = "average"
     cutoff: Cutoff = None
 

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, freeze
-from rankwise.measures.value import Judgements, Measure, MeasurePlan, Number, Rankings, ratio
+from rankwise.measures.value import Judgements, Measure, MeasurePlan, Rankings, ratio
 from rankwise.native.measures import differing_pairs, swapped_pairs, tied_pairs
 
 PairTies: TypeAlias = Literal["half", "one"]
@@ -208,7 +208,7 @@ class AUCMeasure(PairMeasure):
 
     name: ClassVar[str] = "AUC"
 
-    relevant: Number = 1.0
+    relevant: float = 1.0
 
     def grades(self, judgements: Judgements) -> FloatArray:
         """Return 1 for relevant items and 0 for the others."""

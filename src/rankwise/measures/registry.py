@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeAlias
 
-from rankwise.core.checks import entries_of, hint
+from rankwise.core.checks import check_choice, entries_of, hint
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Reads
 from rankwise.measures import binary, graded, pairwise
-from rankwise.measures.value import Measure, in_quotes, one_of
+from rankwise.measures.value import Measure, in_quotes
 
 PRESETS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "scikit-learn": {
@@ -202,7 +202,8 @@ def _value(node: ast.expr) -> Any:
 def _preset(measure: Measure, preset: str | None) -> dict[str, Any]:
     if preset is None:
         return {}
-    tool = PRESETS[one_of(*PRESETS)("preset", preset)]
+    check_choice("preset", preset, tuple(PRESETS))
+    tool = PRESETS[preset]
     if measure.name not in tool:
         raise InvalidInputError(
             f"`preset` {preset!r} has the measures {in_quotes(tool)}: got {measure.name!r}. Leave "

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import pairwise
 from typing import (
     Annotated,
@@ -22,8 +22,6 @@ from typing import (
     TypeAlias,
     final,
     get_args,
-    get_origin,
-    get_type_hints,
 )
 
 import numpy as np
@@ -32,6 +30,16 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import as_floats, check_finite, check_weight, hint
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import (
+    REFUSED,
+    Above,
+    Count,
+    Positive,
+    Reads,
+    check_call,
+    compile_rule,
+    settle,
+)
 from rankwise.core.queries import Queries
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.native.measures import differing_pairs, inner_products, midranks
@@ -331,115 +339,59 @@ def _sort(keys: FloatArray, base: ItemOrder, starts: IntArray, depth: int) -> So
 
 # Parameters
 
-ParameterRule: TypeAlias = Callable[[str, Any], Any]
-"""Takes the name and the value of a parameter; returns the value in its one form or refuses it."""
 
-LARGEST = int(np.finfo(float).max)
-LARGEST_CUTOFF = int(np.iinfo(np.int64).max)
-
-
-def finite(name: str, value: Any) -> float:
-    """Accept any finite number."""
-    plain = isinstance(value, int | float | np.integer | np.floating)
-    too_large = isinstance(value, int) and abs(value) > LARGEST
-    if isinstance(value, bool) or not plain or too_large or not np.isfinite(float(value)):
-        raise InvalidInputError(f"`{name}` must be a finite number: got {value!r}.")
-    return float(value)
-
-
-def above_one(name: str, value: Any) -> float:
-    """Accept any finite number above 1."""
-    if finite(name, value) <= 1:
-        raise InvalidInputError(f"`{name}` must be above 1: got {value!r}.")
-    return float(value)
-
-
-def positive_integer(name: str, value: Any) -> int:
-    """Accept 1, 2, 3, ..."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not 1 <= value <= LARGEST_CUTOFF:
-        raise InvalidInputError(f"`{name}` must be a positive integer: got {value!r}.")
-    return int(value)
-
-
-def optional_cutoff(name: str, value: Any) -> int | None:
-    """Accept 1, 2, 3, ... or None, which looks at the whole ranking."""
-    return None if value is None else positive_integer(name, value)
-
-
-def gain_table(name: str, value: Any) -> str | tuple[float, ...]:
+def take_gains(value: Any) -> Any:
     """Accept a named gain, or the gains of the grades 0, 1, 2, ... in a sequence."""
     if isinstance(value, str):
-        return one_of("linear", "exponential")(name, value)
-    if not isinstance(value, Iterable):
-        raise InvalidInputError(
-            f"`{name}` must be 'linear', 'exponential' or a tuple of the gains of the grades "
-            f"0, 1, 2, ...: got {value!r}."
-        )
-    gains = tuple(finite(name, entry) for entry in value)
-    if not gains or gains[0] < 0 or any(after < before for before, after in pairwise(gains)):
-        raise InvalidInputError(
-            f"`{name}` must not be negative and must not fall from one grade to the next: "
-            f"got {value!r}."
-        )
-    return gains
+        return value if value in get_args(NamedGain) else REFUSED
+    gains = _numbers_in(value)
+    rising = gains and gains[0] >= 0 and all(a <= b for a, b in pairwise(gains))
+    return gains if rising else REFUSED
 
 
-def discount_table(name: str, value: Any) -> tuple[float, ...]:
+def take_discounts(value: Any) -> Any:
     """Accept a sequence of numbers of 0 or more that never rise, the first above 0."""
-    entries = tuple(value) if isinstance(value, Iterable) and not isinstance(value, str) else ()
-    discounts = tuple(finite(name, entry) for entry in entries)
-    rises = any(after > before for before, after in pairwise(discounts))
-    if not discounts or discounts[0] <= 0 or discounts[-1] < 0 or rises:
-        raise InvalidInputError(
-            f"`{name}` must be a tuple of numbers, one for each position from the first on, that "
-            f"never rise and are never negative; the first must be above 0: got {value!r}."
-        )
-    return discounts
+    discounts = () if isinstance(value, str) else _numbers_in(value)
+    falling = discounts and discounts[0] > 0 and all(a >= b for a, b in pairwise(discounts))
+    return discounts if falling and discounts[-1] >= 0 else REFUSED
 
 
-def one_of(*choices: str) -> Callable[[str, Any], str]:
-    """Accept one of the named choices."""
-
-    def check(name: str, value: Any) -> str:
-        if not isinstance(value, str) or value not in choices:
-            raise InvalidInputError(
-                f"`{name}` must be one of {in_quotes(choices)}: got {value!r}."
-                f"{hint(value, choices)}"
-            )
-        return value
-
-    return check
+def _numbers_in(value: Any) -> tuple[float, ...]:
+    """Return the entries of a sequence of finite numbers; nothing for anything else."""
+    take = compile_rule(float).take
+    entries = [take(entry) for entry in value] if isinstance(value, Iterable) else []
+    return () if REFUSED in entries else tuple(entries)
 
 
 Empty: TypeAlias = Literal["skip", "zero", "one"]
 """What a query with an undefined value counts: nothing, 0 or 1."""
 
-Gain: TypeAlias = Annotated[Literal["linear", "exponential"] | tuple[float, ...], gain_table]
+NamedGain: TypeAlias = Literal["linear", "exponential"]
+
+Gain: TypeAlias = Annotated[
+    NamedGain | tuple[float, ...],
+    Reads(
+        take_gains,
+        "a tuple of the gains of the grades 0, 1, 2, ..., not negative and never falling",
+        get_args(NamedGain),
+    ),
+]
 """The gain of an item: its grade y, 2^y - 1, or an entry of a table."""
 
-Discounts: TypeAlias = Annotated[tuple[float, ...], discount_table]
+Discounts: TypeAlias = Annotated[
+    tuple[float, ...],
+    Reads(
+        take_discounts,
+        "a tuple of numbers, one for each position from the first on, that never rise and are "
+        "never negative, the first above 0",
+    ),
+]
 """The discounts of the positions, from the first on."""
 
-Cutoff: TypeAlias = Annotated[int | None, optional_cutoff]
+Cutoff: TypeAlias = Annotated[int | None, Positive()]
 """Number of items a measure looks at, from the top; None for all."""
 
-Number: TypeAlias = Annotated[float, finite]
-NumberAboveOne: TypeAlias = Annotated[float, above_one]
-
-
-@cache
-def rules(measure: type) -> dict[str, ParameterRule]:
-    """Return the rule of each parameter of a measure, a dataclass."""
-    types = get_type_hints(measure, include_extras=True)
-    return {entry.name: _rule(types[entry.name]) for entry in fields(measure)}
-
-
-def _rule(annotation: Any) -> ParameterRule:
-    if get_origin(annotation) is Literal:
-        return one_of(*get_args(annotation))
-    rule: ParameterRule = annotation.__metadata__[0]
-    return rule
+NumberAboveOne: TypeAlias = Annotated[float, Above(1)]
 
 
 def shown(value: Any) -> str:
@@ -524,8 +476,7 @@ class Measure(ABC):
     empty: Empty = "skip"
 
     def __post_init__(self) -> None:
-        for name, rule in rules(type(self)).items():
-            object.__setattr__(self, name, rule(name, getattr(self, name)))
+        settle(self)
 
     @property
     def parameters(self) -> dict[str, Any]:
@@ -544,13 +495,13 @@ class Measure(ABC):
                 )
         return replace(self, **changes)
 
-    def __matmul__(self, cutoff: int) -> Self:
+    def __matmul__(self, cutoff: Count) -> Self:
         if "cutoff" not in self.parameters:
             raise InvalidInputError(
                 f"{self.name} looks at the whole ranking and takes no cut-off: got @ {cutoff!r}. "
                 "Leave it out."
             )
-        changes: dict[str, Any] = {"cutoff": positive_integer("cutoff", cutoff)}
+        changes: dict[str, Any] = check_call(Measure.__matmul__, cutoff=cutoff)
         return replace(self, **changes)
 
     def __repr__(self) -> str:

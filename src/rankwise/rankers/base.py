@@ -25,8 +25,6 @@ from rankwise.core.arrays import (
 )
 from rankwise.core.checks import (
     are_plain_rows,
-    check_count,
-    check_flag,
     check_length,
     check_scores,
     refuse_huge_entries,
@@ -43,7 +41,7 @@ from rankwise.core.errors import (
     warn_caller,
 )
 from rankwise.core.namespaces import like, to_host
-from rankwise.core.params import AtLeast, Shape, Size
+from rankwise.core.params import AtLeast, Count, Shape, Size, check_call
 from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
 from rankwise.core.registry import offered
 from rankwise.core.storable import Counted, Finite
@@ -141,7 +139,7 @@ class Ranker(BaseEstimator, ABC):
         self,
         X: Any,
         qid: ArrayLike | None = None,
-        k: int | None = None,
+        k: Count | None = None,
         *,
         as_frame: bool = False,
         items: ArrayLike | None = None,
@@ -188,9 +186,7 @@ class Ranker(BaseEstimator, ABC):
                 f"`rank` needs a single output: this ranker has {scores.shape[1]}. "
                 "Rank each column of `predict` instead."
             )
-        if k is not None:
-            check_count("k", k)
-        check_flag("as_frame", as_frame)
+        check_call(Ranker.rank, k=k, as_frame=as_frame)
         if items is not None and not as_frame:
             raise InvalidInputError(
                 "`items` must come with as_frame=True: an order of row numbers has no names."

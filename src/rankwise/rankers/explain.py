@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
 from rankwise.core.arrays import FloatArray, raw_rows
-from rankwise.core.checks import check_count, check_scores, entries_of, is_missing
+from rankwise.core.checks import check_scores, entries_of, is_missing
 from rankwise.core.display import brief, data_frame, html_table, new_axes, short_label, text_table
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import AtMost, Count, check_call
 from rankwise.core.queries import Queries
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
@@ -169,7 +170,7 @@ def explain(
     b: int | None = None,
     *,
     feature_names: Sequence[str] | None = None,
-    n_permutations: int = 200,
+    n_permutations: Count = 200,
     random_state: Any = None,
 ) -> Explanation:
     r"""Say why item a is above item b, or above the other items of its query.
@@ -238,7 +239,7 @@ def explain(
         (contributions, errors), how = _in_query(query, places, n_permutations, random_state)
         scores = query.scores[[query.a, *places]]
     else:
-        n_permutations = check_count("n_permutations", n_permutations)
+        check_call(explain, n_permutations=n_permutations)
         method, how = _method(ranker, n_permutations=n_permutations, seed=random_state)
         scores = _predict(ranker, rows[[a, *others]])
         parts = [method(rows[a], rows[other]) for other in others]
@@ -618,7 +619,7 @@ def feature_importance(
     qid: ArrayLike | None = None,
     *,
     measure: Measure | str = Concordance,
-    n_repeats: int = 5,
+    n_repeats: Annotated[Count, AtMost(MOST_REPEATS)] = 5,
     feature_names: Sequence[str] | None = None,
     random_state: Any = None,
 ) -> FeatureImportance:
@@ -662,7 +663,8 @@ def feature_importance(
     rows, chosen = _dense(X), parse_measure(measure)
     names = _names(ranker, X, rows.shape[1], feature_names)
     queries, truth = Queries.of(qid, len(rows)), check_scores(y)
-    n_repeats, rng = check_count("n_repeats", n_repeats, MOST_REPEATS), generator(random_state)
+    check_call(feature_importance, n_repeats=n_repeats)
+    rng = generator(random_state)
     value = chosen.overall(truth, _predict(ranker, rows, queries.index), queries)
     sign = 1.0 if chosen.greater_is_better else -1.0
     losses = np.empty((n_repeats, rows.shape[1]))

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+import numpy as np
+from scipy import sparse
+
 from rankwise.core.arrays import Matrix
 from rankwise.core.devices import on_host
 from rankwise.core.errors import InvalidInputError
@@ -68,20 +71,44 @@ def read_training(
     data : TrainingData
         All else.
     """
-    others = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
+    given = (X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
+    if not all(_is_numeric(value) for value in given):
+        given = _as_arrays(ranker, *given, ties, cost)
+    rows = ranker._check_rows(given[0], reset=True)
+    return rows, TrainingData.of(rows.shape[0], *given[1:])
+
+
+def _is_numeric(value: Any) -> bool:
+    """Return whether a value needs no reading: left out, sparse, or an array without names."""
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind not in "OUST"
+    return value is None or sparse.issparse(value)
+
+
+def _as_arrays(
+    ranker: Any,
+    X: Any,
+    y: Any,
+    qid: Any,
+    sample_weight: Any,
+    pairs: Any,
+    pair_margin: Any,
+    pair_weight: Any,
+    ties: Any,
+    cost: Any,
+) -> tuple[Any, ...]:
+    """Return the arguments of `read_training` with names replaced and tensors on the host."""
     pairs, pair_margin, pair_weight = map(on_host, (pairs, pair_margin, pair_weight))
     # compared items by name
     if is_named(pairs):
         refuse_beside_names(pair_weight=pair_weight, pair_margin=pair_margin)
+        others = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
         table = comparisons_of_rows(X, pairs, others)
-        keep_ties = _keeps_ties(ties, cost)
-        pairs, pair_margin, pair_weight = table.edges(keep_ties=keep_ties)
+        pairs, pair_margin, pair_weight = table.edges(keep_ties=_keeps_ties(ties, cost))
         X = read_items(X, others)[1] if is_frame(X) else X
-    # columns by name, rows, and the rest
-    X, y, qid, sample_weight = read_scored(ranker, X, y, qid, sample_weight)
-    rows = ranker._check_rows(X, reset=True)
-    n_items = rows.shape[0]
-    return rows, TrainingData.of(n_items, y, qid, sample_weight, pairs, pair_margin, pair_weight)
+    # columns by name
+    scored = read_scored(ranker, X, y, qid, sample_weight)
+    return *scored, pairs, pair_margin, pair_weight
 
 
 def read_scored(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, ClassVar, Literal, Self, TypeAlias, final, get_args
+from typing import Any, ClassVar, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,8 +15,9 @@ from sklearn.utils.metadata_routing import MetadataRequest, get_routing_for_obje
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.checks import check_choice, check_count, check_length, check_scores, hint
+from rankwise.core.checks import check_length, check_scores, hint
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, RandomSeed, check_call, checked
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure, in_quotes
@@ -139,7 +140,7 @@ class QueryKFold(BaseCrossValidator):
 
     __metadata_request__split: ClassVar = {"qid": True}
 
-    def __init__(self, n_splits: int = 5, *, random_state: Any = None) -> None:
+    def __init__(self, n_splits: Count = 5, *, random_state: RandomSeed = None) -> None:
         self.n_splits = n_splits
         self.random_state = random_state
 
@@ -168,7 +169,7 @@ class QueryKFold(BaseCrossValidator):
         return (fold == k for k in range(self.n_splits))
 
     def _fold_of_rows(self, queries: Queries) -> IntArray:
-        n_folds = check_count("n_splits", self.n_splits)
+        n_folds = checked(self).n_splits
         if not 2 <= n_folds <= queries.n_queries:
             raise InvalidInputError(
                 f"`n_splits` must be between 2 and the number of queries, {queries.n_queries}: got "
@@ -204,7 +205,7 @@ class RankingScorer:
     """
 
     def __init__(self, measure: Measure, seen_queries: SeenQueries = "refuse") -> None:
-        check_choice("seen_queries", seen_queries, get_args(SeenQueries))
+        check_call(RankingScorer, seen_queries=seen_queries)
         self.measure = measure
         self.seen_queries = seen_queries
         self._requests: dict[str, bool | str | None] = {"qid": True}

@@ -298,4 +298,5 @@ def _columns(rows: FloatArray, chosen: BoolArray) -> FloatArray:
 
 def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
     """Fill ``out`` with A' B, all in row order; BLAS is called without NumPy's checks."""
-    dgemm(1.0, B.T, A.T, c=out.T, trans_b=True, overwrite_c=True)
+    if out.size:
+        dgemm(1.0, B.T, A.T, c=out.T, trans_b=True, overwrite_c=True)

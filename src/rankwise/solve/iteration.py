@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Literal, Self, TypeAlias, TypeVar, final
+from typing import Any, Literal, TypeAlias, TypeVar, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import ConvergenceWarning, warn_caller
 from rankwise.core.storable import storable
 
@@ -45,13 +44,6 @@ class StoppingRule:
     tol: float = 1e-3
     max_iter: int = 1000
     patience: int | None = None
-
-    @classmethod
-    def of(cls, tol: object, max_iter: object, patience: object = None) -> Self:
-        """Check what a caller gave."""
-        share = check_positive("tol", tol, "It is the relative error that counts as solved.")
-        waits = None if patience is None else check_count("n_iter_no_change", patience)
-        return cls(share, check_count("max_iter", max_iter), waits)
 
     def end(self, reason: Reason, n_iter: int, error: float, remedy: str = "") -> Ending:
         """Return the ending of an iteration, with its message.

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, as_columns
-from rankwise.core.checks import check_choice, check_count
+from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.namespaces import (
     Array,
@@ -21,6 +21,7 @@ from rankwise.core.namespaces import (
     solve_rows,
     to_host,
 )
+from rankwise.core.params import Count, Tolerance, settle
 from rankwise.core.storable import storable
 from rankwise.graph.laplacian import Root
 from rankwise.graph.preference_graph import PreferenceGraph
@@ -106,17 +107,14 @@ class ConjugateGradients:
     True
     """
 
-    tol: float = 1e-10
-    max_iter: int = 1000
-    n_basis: int | None = None
+    tol: Tolerance = 1e-10
+    max_iter: Count = 1000
+    n_basis: Count | None = None
     precision: Literal["mixed", "double"] = "mixed"
     progress: bool | StepCallback = False
 
     def __post_init__(self) -> None:
-        StoppingRule.of(self.tol, self.max_iter)
-        check_choice("precision", self.precision, ("mixed", "double"))
-        if self.n_basis is not None:
-            check_count("n_basis", self.n_basis)
+        settle(self)
 
     @property
     def rule(self) -> StoppingRule:

@@ -1,20 +1,20 @@
 """Rows of features as conjugate gradients need them: products with them in few passes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self, final
+from typing import Any, ClassVar, Self, final
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.devices import DeviceArray, KeptArrays
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import equal_parts, even_parts, run_parts, sum_parts
+from rankwise.graph.laplacian import GraphLaplacian
 from rankwise.native.rows import (
     add_group_rows,
     add_group_squares,
@@ -155,14 +155,6 @@ class GroupwiseMap:
         mapped = self.slope * (p - self.centre[g]) + self.weight * self.pull[g]
         return np.where(g >= 0, mapped, 0.0)
 
-    def on(self, p: DeviceArray, kept: KeptArrays) -> DeviceArray:
-        """Map products on a device; the arrays of the rows are brought there once."""
-        g, slope, weight = (
-            kept.array(of_rows) for of_rows in (self.group, self.slope, self.weight)
-        )
-        centre, pull = kept.device.array(self.centre), kept.device.array(self.pull)
-        return (slope * (p - centre[g]) + weight * pull[g]) * (g >= 0)
-
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -213,18 +205,6 @@ class BlockLaplacian:
         pull = np.append(slope * (means[:-1] - block_means[block]), 0.0)
         v = self.slope * (p - means[local]) + self.share * pull[local]
         return np.where(self.group >= 0, v, 0.0)
-
-    def on(self, p: DeviceArray, kept: KeptArrays) -> DeviceArray:
-        """Return ``L @ p`` on a device; the arrays of rows and groups are brought there once."""
-        device = kept.device
-        local, block, of_rows = (kept.array(a) for a in (self._local, self._block, self.share))
-        slope, share = (kept.array(a) for a in self._between)
-        means = device.add_at(of_rows * p, local, self._n_groups + 1)
-        block_means = device.add_at(share * means[:-1], block, len(self.starts) - 1)
-        pull = slope * (means[:-1] - block_means[block])
-        pull = device.concatenate([pull, means[:1] * 0.0])
-        v = kept.array(self.slope) * (p - means[local]) + of_rows * pull[local]
-        return v * (local < self._n_groups)
 
     @property
     def groups(self) -> tuple[IntArray, FloatArray]:
@@ -278,6 +258,12 @@ class ItemRows(ScorableRows, ABC):
     n_features: int
     n_stored: int
     """Number of stored entries."""
+    one_pass_pays: ClassVar[bool] = True
+    """Whether to avoid a second pass over the rows."""
+
+    @abstractmethod
+    def passes(self, laplacian: GraphLaplacian) -> Callable[[FloatArray], FloatArray]:
+        """Return ``w -> X.T @ L @ X @ w`` in two passes, for any graph."""
 
     @abstractmethod
     def transposed(self, v: FloatArray) -> FloatArray:
@@ -302,6 +288,11 @@ class ItemRows(ScorableRows, ABC):
     @abstractmethod
     def block_diagonal(self, laplacian: BlockLaplacian) -> FloatArray:
         """Return the diagonal of ``X.T @ L @ X``, visiting each block once."""
+
+
+def two_passes(rows: ItemRows, laplacian: GraphLaplacian) -> Callable[[FloatArray], FloatArray]:
+    """Return ``w -> X.T @ L @ X @ w``: products, the Laplacian on them, and back."""
+    return lambda w: rows.transposed(laplacian @ rows.product(w))
 
 
 class StoredRows(ItemRows, ABC):
@@ -441,6 +432,10 @@ class SparseRows(StoredRows):
     def transposed(self, v: FloatArray) -> FloatArray:
         """Return ``X.T @ v``."""
         return self._sum(add_rows, v)
+
+    def passes(self, laplacian: GraphLaplacian) -> Callable[[FloatArray], FloatArray]:
+        """Return ``w -> X.T @ L @ X @ w``."""
+        return two_passes(self, laplacian)
 
     def products(self, W: FloatArray) -> FloatArray:
         """Return ``W @ X.T``."""
@@ -600,6 +595,10 @@ class DenseRows(StoredRows):
                 out += v[rows] @ Z
 
         return sum_parts(task, self._parts, self.n_features)
+
+    def passes(self, laplacian: GraphLaplacian) -> Callable[[FloatArray], FloatArray]:
+        """Return ``w -> X.T @ L @ X @ w``."""
+        return two_passes(self, laplacian)
 
     def products(self, W: FloatArray) -> FloatArray:
         """Return ``W @ (X - offset).T``."""

@@ -1,6 +1,7 @@
 """A folder with small ranking files, and a way to run commands in it."""
 
 import json
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rankwise
+import rankwise.io
 from problems import Problem, problem
 from rankwise.apps.cli.app import app
 from rankwise.io import write_svmlight, write_table
@@ -26,6 +28,11 @@ class Folder:
     def __truediv__(self, name):
         return self.path / name
 
+
+FUNCTIONS = {
+    name for name in (*rankwise.__all__, *rankwise.io.__all__) if "_" in name and name.islower()
+}
+"""Public functions; those without an underscore have the name of a command, or of a plain word."""
 
 SIZES = (6, 1, 8, 5, 7, 2, 9, 4)
 COLUMNS = ["stars", "price", "age"]
@@ -95,6 +102,7 @@ def refuse(run):
         assert result.stdout == ""
         lines = result.stderr.splitlines()
         assert len(lines) == 1
+        assert not FUNCTIONS & set(re.findall(r"\w+", lines[0])), "no names of Python's functions"
         return lines[0]
 
     return invoke

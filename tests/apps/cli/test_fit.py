@@ -82,6 +82,16 @@ def test_all_families_were_tried_only_if_they_were(succeed, tmp_path):
     assert f"All families were tried but {n_left}" in printed
 
 
+@pytest.mark.filterwarnings("always::rankwise.FeatureScaleWarning")
+def test_advice_about_scales_is_for_the_command_line(run, folder, tmp_path):
+    X = folder.train.X * [1.0, 1e8, 1.0]
+    write_svmlight(tmp_path / "wide.txt", X, folder.train.y, folder.train.qid)
+    said = run("fit", "rls", tmp_path / "wide.txt", "-o", tmp_path / "m").stderr
+    assert said.startswith("warning: Features differ in scale")
+    assert "rankwise fit, without the name of a ranker, scales them itself." in said
+    assert "Pipeline" not in said
+
+
 def test_time_and_memory_are_limited_by_options(succeed, tmp_path):
     printed = succeed("fit", "train.txt", "-o", tmp_path / "model", "--time-budget", "1e-9")
     assert "The time budget of 1e-09 s ended the search." in printed

@@ -55,6 +55,8 @@ def test_an_explanation_names_the_features(run, folder, model):
     options = ("--row", first, "--above", second, "--qid", "city")
     result = run("explain", model, "test.csv", *options)
     assert result.exit_code == 0, result.output
+    found = json.loads(run("explain", model, "test.csv", *options, "--json").stdout)
+    assert sum(found["contributions"].values()) == pytest.approx(found["lead"])
     assert "stars" in result.output
 
 
@@ -229,7 +231,10 @@ def test_features_of_persons_rank_for_those_who_have_not_answered(run, folder):
         result = run(*asked, "--person", person)
         assert result.stdout.splitlines()[1].split(",")[1] == best
     assert run("leaderboard", "tastes.csv", "--persons", "ages.csv").exit_code == 2
-    for text, message in (("who\nann\n", "got only"), (ages + "ann,3\n", "got 'ann' twice")):
+    for text, message in (
+        ("who\nann\n", "got only"),
+        (ages + "ann,3\n", "got 'ann' several times"),
+    ):
         (folder / "ages.csv").write_text(text)
         result = run(*asked)
         assert result.exit_code == 2
@@ -258,6 +263,16 @@ def test_a_leaderboard_is_written_by_its_suffix(run, folder):
     result = run("leaderboard", "games.csv", "-o", "b.pdf")
     assert result.exit_code == 2
     assert "-o must name a file that ends in" in " ".join(result.stderr.split())
+
+
+def test_a_leaderboard_of_the_best_as_json(run, folder):
+    (folder / "games.csv").write_text("winner,loser\n" + "ann,bob\nbob,cid\nann,cid\n" * 8)
+    whole = json.loads(run("leaderboard", "games.csv", "--json").stdout)
+    assert whole == json.loads(run("leaderboard", "games.csv", "--format", "json").stdout)
+    best = json.loads(run("leaderboard", "games.csv", "--json", "--top", 2).stdout)
+    assert best["items"] == whole["items"][:2]
+    result = run("leaderboard", "games.csv", "--level", "2")
+    assert "--level must" in result.stderr
 
 
 def test_text_columns_of_items_to_prefer_are_refused_with_a_remedy(run, folder):

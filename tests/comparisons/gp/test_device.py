@@ -7,7 +7,7 @@ from problems import close
 from rankwise import NumericalError, PreferenceGP
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.prior import DeviceMoments, factorize_kernel, moments_under
-from rankwise.core.devices import as_device
+from rankwise.core.devices import place
 
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 
@@ -51,7 +51,7 @@ def test_moments_in_blocks_of_comparisons(ridge):
     comparisons = Comparisons.from_pairs(pairs)
     rows = X[comparisons.items]
     prior = factorize_kernel(rows @ rows.T + ridge * np.eye(len(rows)), comparisons)
-    there = DeviceMoments.of(prior, as_device("cpu"), entries=7 * prior.rank)
+    there = DeviceMoments.of(prior, place("cpu"), entries=7 * prior.rank)
     rng = np.random.default_rng(1)
     tau, nu = rng.random(comparisons.n_pairs), rng.normal(size=comparisons.n_pairs)
     weights, mean, variance = there(tau, nu)

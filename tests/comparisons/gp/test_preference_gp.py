@@ -827,16 +827,22 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed(likelihood="logit").fit(X, pairs=PAIRS), "`likelihood` must be one of"),
         (lambda: fixed(method="mcmc").fit(X, pairs=PAIRS), "`method` must be one of"),
         (lambda: fixed(ties="x").fit(X, pairs=PAIRS), "`ties` must be one of"),
-        (lambda: fixed(hyperprior="strong").fit(X, pairs=PAIRS), "`hyperprior` must be one of"),
+        (
+            lambda: fixed(hyperprior="strong").fit(X, pairs=PAIRS),
+            "`hyperprior` must be 'weak' or None",
+        ),
         (
             lambda: fixed(n_starts=0).fit(X, pairs=PAIRS),
             "`n_starts` must be a whole",
         ),
-        (lambda: fixed(n_starts=2**31).fit(X, pairs=PAIRS), "`n_starts` must be at most 10,000"),
+        (
+            lambda: fixed(n_starts=2**31).fit(X, pairs=PAIRS),
+            "`n_starts` must be a whole number from 1 to 10,000",
+        ),
         (lambda: fixed(tie_width="a").fit(X, pairs=PAIRS), "`tie_width` must be a finite number"),
         (
             lambda: fixed(likelihood="robust", flip_rate="a").fit(X, pairs=PAIRS),
-            "`flip_rate` must lie between",
+            "`flip_rate` must be a finite number between 0 and 0.5",
         ),
         (
             lambda: fixed(max_pairs=0).fit(X, pairs=PAIRS),

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from problems import close, problem
 from rankwise import LinearRankRLS
-from rankwise.core.devices import as_device
-from rankwise.solve.device_rows import rows_on
+from rankwise.core.devices import place
+from rankwise.solve.moved_rows import rows_like
 from rankwise.solve.rows import as_rows
 
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
@@ -49,7 +49,7 @@ def test_grids_validation_and_comparisons(made):
 def test_rows_of_a_device(made):
     rng = np.random.default_rng(3)
     X, w, v = made(rng.normal(size=(12, 3))), rng.normal(size=3), rng.normal(size=12)
-    here, there = as_rows(X), rows_on(X, as_device("cpu"))
+    here, there = as_rows(X), rows_like(X, place("cpu"))
     assert (there.n_items, there.n_features, there.n_stored) == (12, 3, 36)
     close(there.squares(v**2), here.squares(v**2))
     some = np.array([4, 1, 7])

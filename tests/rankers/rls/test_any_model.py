@@ -154,7 +154,7 @@ def test_pairs_that_leave_nothing_to_learn_are_skipped():
         (["a", "b", "a", "b"], {"positive": "z"}, "`positive` must be one of"),
         ([1, 1, 1, 1], {}, "different rank"),
         ([1, 0, 1], {}, "`y` must have one entry"),
-        ([0, 1, 0, 1], {"confidence": 2}, "`confidence` must lie"),
+        ([0, 1, 0, 1], {"confidence": 2}, "`confidence` must be a finite number between 0 and 1"),
         ([0, 1, 0, 1], {"n_fits": 0}, "`n_fits` must be"),
     ],
 )

@@ -126,7 +126,10 @@ def test_labels_are_shuffled_inside_queries(measure):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda X, y: leave_pair_out_auc(X, y, confidence=1.5), "`confidence` must lie"),
+        (
+            lambda X, y: leave_pair_out_auc(X, y, confidence=1.5),
+            "`confidence` must be a finite number between 0 and 1",
+        ),
         (lambda X, y: leave_pair_out_auc(X, y, alpha=0), "`alpha` must be"),
         (lambda X, y: leave_pair_out_auc(X, y[:-1]), "X has 16 rows, y has 15"),
         (lambda X, y: leave_pair_out_auc(X, np.c_[y, y]), "one output at a time"),

@@ -15,65 +15,44 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from rankwise import __version__
-from rankwise.apps.cli.commands import (
-    Ask,
-    Demo,
-    Evaluate,
-    ExplainCommand,
-    ExportCommand,
-    LeaderboardCommand,
-    LeavePairOut,
-    PermutationCommand,
-    Predict,
-    Prefer,
-    RankCommand,
-    ReportCommand,
-    ServeCommand,
-)
-from rankwise.apps.cli.fit_commands import (
-    Fit,
-    FitAuto,
-    FitConditional,
-    FitDORM,
-    FitFactorization,
-    FitKPCRank,
-    FitLinear,
-    FitRLS,
-    FitSVM,
-)
+from rankwise.apps.cli import commands, fit_commands
 from rankwise.apps.cli.options import Command, option
 from rankwise.apps.cli.parameters import described_parameters, with_parameters
 from rankwise.apps.cli.stopping import STOPPED, interrupts_raised
-from rankwise.core.errors import RankwiseError
+from rankwise.core.errors import FeatureScaleWarning, RankwiseError
 
 COMMANDS: dict[str, dict[str, type[Command]]] = {
     "Use a model": {
-        "predict": Predict,
-        "rank": RankCommand,
-        "explain": ExplainCommand,
-        "export": ExportCommand,
-        "serve": ServeCommand,
+        "predict": commands.Predict,
+        "rank": commands.RankCommand,
+        "explain": commands.ExplainCommand,
+        "export": commands.ExportCommand,
+        "serve": commands.ServeCommand,
     },
     "Judge": {
-        "evaluate": Evaluate,
-        "report": ReportCommand,
-        "leave-pair-out": LeavePairOut,
-        "permutation-test": PermutationCommand,
+        "evaluate": commands.Evaluate,
+        "report": commands.ReportCommand,
+        "leave-pair-out": commands.LeavePairOut,
+        "permutation-test": commands.PermutationCommand,
     },
-    "Compare": {"leaderboard": LeaderboardCommand, "ask": Ask, "prefer": Prefer},
-    "First steps": {"demo": Demo},
+    "Compare": {
+        "leaderboard": commands.LeaderboardCommand,
+        "ask": commands.Ask,
+        "prefer": commands.Prefer,
+    },
+    "First steps": {"demo": commands.Demo},
 }
 """The commands but fit, in the groups that the help shows."""
 
 FAMILIES: dict[str, type[Command]] = {
-    "auto": FitAuto,
-    "rls": FitRLS,
-    "linear": FitLinear,
-    "svm": FitSVM,
-    "kpcrank": FitKPCRank,
-    "dorm": FitDORM,
-    "factorization": FitFactorization,
-    "conditional": FitConditional,
+    "auto": fit_commands.FitAuto,
+    "rls": fit_commands.FitRLS,
+    "linear": fit_commands.FitLinear,
+    "svm": fit_commands.FitSVM,
+    "kpcrank": fit_commands.FitKPCRank,
+    "dorm": fit_commands.FitDORM,
+    "factorization": fit_commands.FitFactorization,
+    "conditional": fit_commands.FitConditional,
 }
 RECOMMENDED = "recommended"
 """The command that a group runs when its first argument names none."""
@@ -194,7 +173,11 @@ def _leave(line: str, status: int) -> None:
 
 
 def _show_warning(message: Warning | str, *_: Any, **__: Any) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    text = str(message)
+    if isinstance(message, FeatureScaleWarning):  # its advice is for Python
+        head = text.partition(". Scale")[0]
+        text = f"{head}. rankwise fit, without the name of a ranker, scales them itself."
+    print(f"warning: {text}", file=sys.stderr)
 
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -208,13 +191,15 @@ app.add_typer(fit, name="fit", rich_help_panel="Learn")
 def _add_commands() -> None:
     """Add the commands with the options that they declare, and those of their rankers."""
     described = described_parameters()
-    fit.command(RECOMMENDED, hidden=True, cls=SingleCommand)(with_parameters(Fit, described["fit"]))
+    fit.command(RECOMMENDED, hidden=True, cls=SingleCommand)(
+        with_parameters(fit_commands.Fit, described["fit"])
+    )
     for name, family in FAMILIES.items():
         panel = "Families, each with its own options"
         made = with_parameters(family, described[name])
         fit.command(name, cls=SingleCommand, rich_help_panel=panel)(made)
-    for panel, commands in COMMANDS.items():
-        for name, command in commands.items():
+    for panel, group in COMMANDS.items():
+        for name, command in group.items():
             made = with_parameters(command, described[name]) if name in described else command
             app.command(name, cls=SingleCommand, rich_help_panel=panel)(made)
 

@@ -234,7 +234,7 @@ class ReportCommand(ItemsCommand):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ExportCommand(Command):
     """Write a model for another engine, and check it against the model's own scores.
 
@@ -243,16 +243,10 @@ class ExportCommand(Command):
 
     model: Model
     output: NewFile
-    format: Annotated[
-        Literal["onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml"] | None,
-        option("The engine; by default from the suffix .onnx or .pmml."),
-    ] = None
     feature_names: Annotated[
         str | None, option("Names of the features in the engine, separated by commas.", "NAMES")
     ] = None
-    precision: Annotated[
-        Literal["double", "single"], option("Precision of the numbers in an ONNX file.")
-    ] = "double"
+    parameters: dict[str, Any]
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.models import export
@@ -442,7 +436,7 @@ Column: TypeAlias = Annotated[str | None, option("", "COLUMN", panel=COLUMNS, sh
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LeaderboardCommand(Command):
     """Rank names from who beat whom: scores and ranks with intervals.
 
@@ -468,12 +462,6 @@ class LeaderboardCommand(Command):
     json: Json = False
     top: Top = None
     elo: Annotated[bool, option("Print scores on the scale of Elo.", None, "--elo")] = False
-    judges: Annotated[
-        bool, option("Learn how reliable each judge is (column judge).", None, "--judges")
-    ] = False
-    clustered: Annotated[
-        bool, option("Allow for dependent answers of a judge in intervals.", None, "--clustered")
-    ] = False
     tastes: Tastes = False
     person: Person = None
     persons: Annotated[
@@ -484,11 +472,6 @@ class LeaderboardCommand(Command):
             "FILE",
         ),
     ] = None
-    first: Annotated[bool, option("Learn the effect of being shown first.", None, "--first")] = (
-        False
-    )
-    half_life: HalfLife = None
-    level: AnswerLevel = 0.9
     winner: Column = None
     loser: Column = None
     a: Column = None
@@ -516,6 +499,7 @@ class LeaderboardCommand(Command):
             panel=COLUMNS,
         ),
     ] = None
+    parameters: dict[str, Any]
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.comparisons import leaderboard

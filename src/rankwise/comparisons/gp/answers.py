@@ -248,6 +248,7 @@ class GivenAnswers:
         pairs: Any,
         tied: Any,
         *,
+        first: bool = False,
         judge: Any,
         tied_judge: Any,
         date: Any,
@@ -255,6 +256,12 @@ class GivenAnswers:
         **given: Any,
     ) -> Self:
         """Read comparisons by row numbers; refuse their context for scores."""
+        check_flag("first", first)
+        if first:
+            raise InvalidInputError(
+                "`first` must come with comparisons by name or a ComparisonTable, which say what "
+                "was shown first: got row numbers, winner first."
+            )
         answers = cls(names, pairs, tied, **given)
         if all(value is None for value in (judge, tied_judge, date, tied_date)):
             return answers

@@ -1,7 +1,7 @@
 """The posterior and the evidence of comparisons, and the parameters that maximise it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -25,8 +25,8 @@ from rankwise.comparisons.gp.inference.prior import (
 )
 from rankwise.comparisons.gp.inference.tastes import Persons, TasteMoments
 from rankwise.core.arrays import FloatArray
-from rankwise.core.devices import Device
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import HOST, Array
 from rankwise.core.threads import few_threads
 from rankwise.features.covariances import Hyperprior, ParametricKernel
 from rankwise.solve.iteration import StoppingRule
@@ -62,7 +62,7 @@ class Inference:
         Rows through which the kernel is approximated; with ``persons``, the basis of `MarkedRows`.
     method : {"ep", "laplace"}
         How the posterior is approximated; Gaussian margins need no approximation.
-    device : Device, optional
+    where : array
         Where sweeps of expectation propagation are computed.
     persons : Persons, optional
         Who answered, if persons have their own scores. The last column of the rows is then the
@@ -73,7 +73,7 @@ class Inference:
     comparisons: Comparisons
     basis: FloatArray | None
     method: Approximation
-    device: Device | None = None
+    where: Array = field(default_factory=lambda: HOST)
     persons: Persons | None = None
 
     def posterior(
@@ -97,9 +97,7 @@ class Inference:
             decrement = max(rule.tol**2, 1e-20)  # a squared distance
             newton = replace(NEWTON_RULE, tol=decrement)
             return laplace(prior, likelihood, start=start, rule=newton)
-        return expectation_propagation(
-            prior, likelihood, start=start, rule=rule, device=self.device
-        )
+        return expectation_propagation(prior, likelihood, start=start, rule=rule, where=self.where)
 
     def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:
         """Return the derivative of the evidence in the kernel's ``theta``."""
@@ -240,7 +238,7 @@ class NegativeLogEvidence:
         gradient += self.hyperprior.gradient(x)
         return -posterior.log_evidence - self.hyperprior.log_density(x), -gradient
 
-    def roughly(self, x: FloatArray) -> float:
+    def coarse_value(self, x: FloatArray) -> float:
         """Return the value to two or three decimals, enough to compare starting points."""
         posterior = self._posterior(*self.parts(x), START_RULE)
         return -posterior.log_evidence - self.hyperprior.log_density(x)
@@ -368,7 +366,7 @@ def _lowest_point(
     ``n_starts`` of them continue.
     """
     simple = objective.without_flips()
-    groups = [[_rough_point(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
+    groups = [[_start_point(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
     leaders = sorted((min(group, key=_value) for group in groups), key=_value)
     if _has_many_lengths(objective.kernel.names):
         first = min(FIRST_STEPS, max_steps)
@@ -381,8 +379,8 @@ def _value(point: _SearchPoint) -> float:
     return point.value
 
 
-def _rough_point(objective: NegativeLogEvidence, x: FloatArray) -> _SearchPoint:
-    return _SearchPoint(objective.roughly(x), x, objective.sites)
+def _start_point(objective: NegativeLogEvidence, x: FloatArray) -> _SearchPoint:
+    return _SearchPoint(objective.coarse_value(x), x, objective.sites)
 
 
 def _minimize(

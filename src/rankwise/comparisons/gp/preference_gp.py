@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Any, Literal, Self, TypeAlias, final, get_args, overload
+from typing import Annotated, Any, Literal, Self, TypeAlias, final, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -79,7 +79,19 @@ from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
-from rankwise.core.params import shown
+from rankwise.core.params import (
+    Above,
+    Advice,
+    AtLeast,
+    AtMost,
+    Below,
+    CheckedWith,
+    Count,
+    Positive,
+    RandomSeed,
+    checked,
+    shown,
+)
 from rankwise.core.queries import TrainingData
 from rankwise.features.covariances import (
     ITEM_EFFECT_MEDIAN,
@@ -100,9 +112,6 @@ from rankwise.rankers.scoring_function import ScoringFunction, scoring_function,
 
 MAX_SEARCHED = 400
 """Items up to which parameters are searched for with all of them."""
-
-MAX_STARTS = 10_000
-"""Starting points of the search for parameters, at most."""
 
 N_SEARCH_ROWS = 150
 """Rows through which the kernel is approximated in the search where there are more."""
@@ -372,26 +381,26 @@ class PreferenceGP(Ranker):
 
     def __init__(
         self,
-        kernel: GivenKernel = None,
+        kernel: Annotated[GivenKernel, CheckedWith("X")] = None,
         *,
         likelihood: LikelihoodName = "robust",
         method: Approximation = "ep",
         optimize: bool = True,
         hyperprior: HyperpriorName | None = "weak",
-        n_starts: int = 1,
-        bounds: Bounds | None = None,
-        noise: float | None = None,
-        flip_rate: float = 0.02,
-        tie_width: float = 0.5,
+        n_starts: Annotated[int, AtLeast(1), AtMost(10_000), Advice("A few are enough.")] = 1,
+        bounds: Annotated[Bounds | None, CheckedWith("kernel")] = None,
+        noise: Annotated[float, Positive(), Advice("It is a variance.")] | None = None,
+        flip_rate: Annotated[float, Above(0), Below(0.5)] = 0.02,
+        tie_width: Annotated[float, Positive(), Advice("Items closer than this tie.")] = 0.5,
         ties: TieRule = "drop",
-        max_pairs: int | None = 10_000,
+        max_pairs: Count | None = 10_000,
         equal_rows: EqualRows | None = None,
-        basis: int | ArrayLike | None = None,
+        basis: Annotated[int | ArrayLike | None, CheckedWith("X")] = None,
         drift: bool = False,
         intransitive: Literal["auto"] | bool = False,
         tastes: bool = False,
         device: str | None = None,
-        random_state: Any = None,
+        random_state: RandomSeed = None,
     ) -> None:
         self.kernel = kernel
         self.likelihood = likelihood
@@ -480,43 +489,52 @@ class PreferenceGP(Ranker):
             text. Persons with similar features then have similar tastes, and those without answers
             get an order too. Judges without features count as average persons.
         """
-        self._check_settings()
+        given = checked(self)
         if X is None and pairs is None:
             raise InvalidInputError(
                 "`fit` must be given items `X`, or comparisons by name (`pairs`): got neither."
             )
         X, y, qid, sample_weight = read_scored(self, X, y, qid, sample_weight)
         names, X = read_items(X)
-        given = {
+        columns = {
+            "tied": tied,
             "tied_weight": tied_weight,
             "pair_margin": pair_margin,
             "pair_weight": pair_weight,
+            "judge": judge,
             "tied_judge": tied_judge,
+            "date": date,
             "tied_date": tied_date,
         }
         if pairs is not None and (X is None or not are_positions(pairs)):
-            known, beside = self._known_names(names, X), {"judge": judge, "date": date}
-            answers = GivenAnswers.by_name(pairs, known, first=first, tied=tied, **beside, **given)
+            known = self._known_names(names, X)
+            answers = GivenAnswers.by_name(pairs, known, first=first, **columns)
         else:
-            answers = GivenAnswers.by_row(names, pairs, tied, judge=judge, date=date, **given)
-        if first and not answers.effects:
-            raise InvalidInputError(
-                "`first` must come with comparisons by name or a ComparisonTable, which say what "
-                "was shown first: got row numbers, winner first."
-            )
+            answers = GivenAnswers.by_row(names, pairs, first=first, **columns)
         has_features = X is not None
         if X is None and answers.names is not None:
             X = np.eye(len(answers.names))
         rows = self._check_rows(X)
-        self._check_tastes(answers, persons)
-        answers.refuse_unread(self.likelihood)
+        given._check_terms(answers, persons)
+        answers.refuse_unread(given.likelihood)
         data = answers.data(len(rows), y, qid, sample_weight)
         traits = None if persons is None else PersonTraits.of(persons)
-        self._fit(rows, data, answers, traits, has_features=has_features)
+        self._condition(given._best_process(rows, data, answers, traits, has_features=has_features))
+        self.item_names_, self.judge_names_ = answers.names, answers.judges
+        if traits is not None:
+            self.judge_names_ = names_after(answers.judges, traits.names)
+        self.merges_equal_rows_ = given._merges_equal_rows(is_scored=data.is_scored)
+        self.n_ignored_queries_ = n_queries_without_preference(data, given.ties)
+        self._remember(data)
         return self
 
-    def _check_tastes(self, answers: GivenAnswers, persons: Any) -> None:
-        """Refuse options that cannot be combined with tastes."""
+    def _check_terms(self, answers: GivenAnswers, persons: Any) -> None:
+        """Refuse terms that cannot be combined."""
+        if (self.drift or self.intransitive) and self.basis is not None:
+            raise InvalidInputError(
+                "`drift` and `intransitive` must be used without `basis`, whose rows are single "
+                "items without dates: got both."
+            )
         if not self.tastes and persons is not None:
             raise InvalidInputError(
                 "`persons` must come with tastes=True: otherwise all persons share one order, "
@@ -557,7 +575,7 @@ class PreferenceGP(Ranker):
                 f"`X` must have rows of one length that are compared: got {type(X).__name__}."
             ) from error
 
-    def _fit(
+    def _best_process(
         self,
         X: FloatArray,
         data: TrainingData,
@@ -565,11 +583,11 @@ class PreferenceGP(Ranker):
         persons: PersonTraits | None,
         *,
         has_features: bool,
-    ) -> None:
-        """Learn from checked rows and answers: keep the model that the evidence supports."""
+    ) -> Process:
+        """Learn from checked rows and answers, and return what the evidence supports."""
         rng = generator(self.random_state)
-        rule = self.equal_rows or ("merged" if data.is_scored else "apart")
-        items = DistinctItems.of(X) if rule == "merged" else DistinctItems.apart(X)
+        is_merged = self._merges_equal_rows(is_scored=data.is_scored)
+        items = DistinctItems.of(X) if is_merged else DistinctItems.apart(X)
         if data.is_scored:
             how: dict[str, Any] = {"ties": self.ties, "likelihood": self.likelihood}
             table = scored_answers(data, max_pairs=self.max_pairs, rng=rng, **how)
@@ -612,11 +630,10 @@ class PreferenceGP(Ranker):
         for other in others:
             if other.posterior.log_evidence >= best.posterior.log_evidence + CYCLE_EVIDENCE:
                 best = other
-        self._condition(best)
-        self.item_names_, self.judge_names_ = answers.names, judges
-        self.merges_equal_rows_ = rule == "merged"
-        self.n_ignored_queries_ = n_queries_without_preference(data, self.ties)
-        self._remember(data)
+        return best
+
+    def _merges_equal_rows(self, *, is_scored: bool) -> bool:
+        return (self.equal_rows or ("merged" if is_scored else "apart")) == "merged"
 
     def _time_of(self, table: AnswerTable) -> tuple[float, float]:
         """Return the last date, and the days between the first and the last."""
@@ -740,32 +757,6 @@ class PreferenceGP(Ranker):
         n_rows = min(N_SEARCH_ROWS, len(items))
         return model.X[items[np.linspace(0, len(items) - 1, n_rows).astype(np.intp)]]
 
-    def _check_settings(self) -> None:
-        check_choice("likelihood", self.likelihood, get_args(LikelihoodName))
-        check_choice("method", self.method, get_args(Approximation))
-        check_choice("ties", self.ties, get_args(TieRule))
-        if self.equal_rows is not None:
-            check_choice("equal_rows", self.equal_rows, get_args(EqualRows))
-        if self.hyperprior is not None:
-            check_choice("hyperprior", self.hyperprior, get_args(HyperpriorName))
-        check_positive("tie_width", self.tie_width, "Items closer than this tie; 0.5 is usual.")
-        if check_count("n_starts", self.n_starts) > MAX_STARTS:
-            raise InvalidInputError(
-                f"`n_starts` must be at most {MAX_STARTS:,}: got {self.n_starts}. Each start is a "
-                "search for parameters; a few are enough."
-            )
-        if self.intransitive != "auto" and not isinstance(self.intransitive, bool | np.bool_):
-            raise InvalidInputError(
-                f"`intransitive` must be True, False or 'auto': got {self.intransitive!r}."
-            )
-        if (self.drift or self.intransitive) and self.basis is not None:
-            raise InvalidInputError(
-                "`drift` and `intransitive` must be used without `basis`, whose rows are single "
-                "items without dates: got both."
-            )
-        if self.max_pairs is not None:
-            check_count("max_pairs", self.max_pairs)
-
     # What was learned
 
     @property
@@ -837,7 +828,8 @@ class PreferenceGP(Ranker):
     @property
     def taste_share_(self) -> float | None:
         """The share of the variance of a person's scores that is their own taste."""
-        return self._model.taste_share
+        shares = [report for _, report in self._model.reports() if "taste_share" in report]
+        return shares[0]["taste_share"] if shares else None
 
     @property
     def effects_(self) -> tuple[Effect, ...]:
@@ -1801,10 +1793,10 @@ class PreferenceGP(Ranker):
         names, features = read_items(on_host(known))
         model, given = self._model, self._check_rows(features, reset=False)
         rows = model.numbered(model.recognised(given))
-        return rows if names is None else self._told_apart(rows, names)
+        return rows if names is None else self._with_names(rows, names)
 
-    def _told_apart(self, rows: FloatArray, names: NDArray[Any]) -> FloatArray:
-        """Tell items with equal features apart in numbered rows that have names."""
+    def _with_names(self, rows: FloatArray, names: NDArray[Any]) -> FloatArray:
+        """Distinguish items with equal features in numbered rows by their names."""
         copies = self._model.copies
         if copies is None or self.item_names_ is None:
             return rows

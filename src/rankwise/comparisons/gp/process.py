@@ -30,7 +30,7 @@ from rankwise.comparisons.gp.terms import (
     with_theta,
 )
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
-from rankwise.core.devices import as_device
+from rankwise.core.devices import place
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.storable import storable
 from rankwise.features.covariances import ParametricKernel, Scaled
@@ -97,6 +97,10 @@ class Model:
         assert kernel is not None
         return kernel
 
+    def reports(self) -> list[tuple[Term, dict[str, float]]]:
+        """Return what was learned about every term."""
+        return [(term, term.report(self.terms, self.X)) for term in self.terms]
+
     def with_term(self, term: Term) -> Self:
         """Return the model with another term of a kind it has."""
         kind = type(term)
@@ -152,16 +156,6 @@ class Model:
     def has_item_effects(self) -> bool:
         """Whether some of a score belongs to the item and not to its features."""
         return any(term.kernel is not None and term.kernel.own_variance > 0 for term in self.terms)
-
-    @property
-    def taste_share(self) -> float | None:
-        """The share of the variance of a person's scores that is their own taste."""
-        if self.term(Tastes) is None:
-            return None
-        kinds = (Traits, Tastes)
-        kernels = [term.kernel for term in self.terms if isinstance(term, kinds)]
-        own = sum(float(np.mean(kernel.diagonal(self.X))) for kernel in kernels)
-        return own / (float(np.mean(self.kernel.diagonal(self.X))) + own)
 
     # Rows
 
@@ -219,13 +213,13 @@ class Model:
 
     def inference(self, comparisons: Comparisons) -> tuple[Inference, IntArray | None]:
         """Return what turns the covariance into a posterior, and the pairs of items it is about."""
-        device = as_device(self.device)
+        where = place(self.device)
         if self.term(Circles) is not None:
             # pairs of items, each one row, are compared with 0: the same answers in the same order
             duels, answers = comparisons.as_duels()
             rows = self._against(*(self.rows_at(ends) for ends in duels.T))
             rows = np.vstack([np.zeros((1, rows.shape[1])), rows])
-            return Inference(rows, answers, None, self.method, device), duels
+            return Inference(rows, answers, None, self.method, where), duels
         rows = self.rows_at(comparisons.items)
         if self.term(Tastes) is not None:
             # rows are expressed by items alone, and with each covariate or feature of persons
@@ -237,7 +231,7 @@ class Model:
         basis = None if self.basis is None else self.numbered(self.basis)
         if self.term(Effects) is not None:
             basis = self._basis_with_effects(rows if basis is None else basis)
-        return Inference(rows, comparisons, basis, self.method, device), None
+        return Inference(rows, comparisons, basis, self.method, where), None
 
     def _basis_with_effects(self, rows: FloatArray) -> FloatArray:
         """Return rows that determine the items in every way they were shown.

@@ -6,7 +6,7 @@ over the terms, with a kernel k of the items and the share s of the term that bo
 """
 
 from abc import ABC
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self, final
 
@@ -66,6 +66,14 @@ class Term(ABC):
     def shared_gradient(self, a: FloatArray, b: FloatArray, P: FloatArray) -> list[float]:  # noqa: ARG002
         """Return the derivative of ``sum(P * s)`` in the parameters that are not the kernel's."""
         return []
+
+    def report(self, terms: "tuple[Term, ...]", X: FloatArray) -> dict[str, float]:  # noqa: ARG002
+        """Return what was learned about this term, beside all terms of items X, by name."""
+        return {}
+
+    def summary(self, report: Mapping[str, float]) -> str:  # noqa: ARG002
+        """Say what a report holds, in one line; nothing if it is empty."""
+        return ""
 
     @property
     def theta(self) -> FloatArray:
@@ -155,6 +163,15 @@ class Drift(Term):
         decay, part = np.exp(-age), self.drift / (1.0 + self.drift)
         by_drift = part / (1.0 + self.drift) * np.sum(P * (decay - 1.0))
         return [float(by_drift), float(part * np.sum(P * decay * age))]
+
+    def report(self, terms: tuple[Term, ...], X: FloatArray) -> dict[str, float]:  # noqa: ARG002
+        """Return the share of the variance that is forgotten, and the days within which it is."""
+        return {"drift_share": self.drift / (1.0 + self.drift), "drift_days": self.drift_time}
+
+    def summary(self, report: Mapping[str, float]) -> str:
+        """Say how much is forgotten, and how fast."""
+        share, days = report["drift_share"], report["drift_days"]
+        return f"{share:.0%} of the variance is forgotten within about {days:.3g} days"
 
     @property
     def theta(self) -> FloatArray:
@@ -285,6 +302,19 @@ class Tastes(Term):
     def shared(self, a: FloatArray, b: FloatArray) -> FloatArray:
         """Return whether rows are those of one person."""
         return np.asarray((a[..., 0] == b[..., 0]) & (a[..., 0] != NOBODY), dtype=np.float64)
+
+    def report(self, terms: tuple[Term, ...], X: FloatArray) -> dict[str, float]:
+        """Return the share of the variance of a person's scores that is their own taste."""
+        common = terms[0].kernel
+        assert common is not None
+        kernels = [term.kernel for term in terms if isinstance(term, Traits | Tastes)]
+        own = sum(float(np.mean(kernel.diagonal(X))) for kernel in kernels)
+        return {"taste_share": own / (float(np.mean(common.diagonal(X))) + own)}
+
+    def summary(self, report: Mapping[str, float]) -> str:
+        """Say how much persons differ."""
+        share = report["taste_share"]
+        return f"{share:.0%} of the variance of a person's scores is their own taste"
 
 
 @storable

@@ -21,7 +21,7 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_device
+from rankwise.core.devices import place
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
 from rankwise.core.namespaces import Array, like, to_host
 from rankwise.core.params import AtLeast, Count, Shape, Size, check_call
@@ -293,8 +293,7 @@ class ConditionalRanker(BaseEstimator, ABC):
             else _from_comparisons(comparisons, shape, pair_margin, pair_weight)
         )
         K, G = _own_kernel(self.condition_predictor_), _own_kernel(self.item_predictor_)
-        device, where = as_device(given.device), np.zeros(0)
-        where = where if device is None else device.array(where)
+        where = place(given.device)
         return RelationProblem(cells, data, K, G, SIGNS.get(given.relation, 0), where)
 
     def _keep_full(self, full: FullRelation, alpha: float) -> Self:

@@ -7,7 +7,6 @@ from typing import Any, Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.devices import Device
 from rankwise.core.namespaces import segment_sums
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import in_threads, serial_blas
@@ -261,12 +260,12 @@ class ComponentFit:
         n_components: int,
         solver: Solver,
         alpha: float,
-        device: Device | None = None,
+        rows: Matrix | None = None,
         **options: Any,
     ) -> Self:
-        """Build the graphs and find the components of rows X, on a device if one is given."""
+        """Build the graphs and find the components of X; ``rows`` are those of it that compute."""
         graphs = OutputGraphs.of(data, **options)
-        components, Z = find_components(kernel, X, n_components, solver, data.weight, device)
+        components, Z = find_components(kernel, X, n_components, solver, data.weight, rows)
         return cls(components, Z, data, options, graphs, alpha)
 
     @property
@@ -277,7 +276,7 @@ class ComponentFit:
     @property
     def space(self) -> FunctionSpace:
         """The space that the components span."""
-        return ExplicitSpace(self.Z, self.components, self.components.base)
+        return ExplicitSpace(self.Z, self.components, self.components.base, self.Z)
 
     def weights(self, n_components: int) -> FloatArray:
         """Return the weights of the first components, 0 for the others, (n, n_outputs)."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self, final
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.devices import as_device
+from rankwise.core.devices import on_device
 from rankwise.core.params import Advice, AtLeast, CheckedWith, Count, RandomSeed, checked
 from rankwise.core.storable import Counted, Finite
 from rankwise.features.components import Solver
@@ -155,8 +155,7 @@ class KPCRank(ClosedFormRanker):
             As in `RankRLS`. All rows of X determine the components, weighted by `sample_weight` if
             given, whether or not they take part in a preference.
         """
-        given = checked(self)
-        device = as_device(self.device, X)
+        given, X_given = checked(self), X
         X, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
@@ -169,7 +168,7 @@ class KPCRank(ClosedFormRanker):
             given.n_components,
             given.solver,
             given.alpha,
-            device,
+            on_device(X, self.device, X_given),
             cost=self.cost,
             ties=self.ties,
             query_weight=self.query_weight,
@@ -315,7 +314,6 @@ class KPCRankCV(ClosedFormCV):
             How much each of them counts.
         """
         given = checked(self)
-        device = as_device(self.device, X)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
@@ -335,7 +333,7 @@ class KPCRankCV(ClosedFormCV):
                 given.max_components,
                 given.solver,
                 given.alpha,
-                device,
+                on_device(rows, self.device, X),
                 **options,
             )
             path, scores = self._judge(rows, fit, validation)

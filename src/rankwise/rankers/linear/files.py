@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import DataFileError, InvalidInputError
+from rankwise.graph.laplacian import GraphLaplacian
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.io.data import RankingData
 from rankwise.io.reading import DataStream, RowStore
@@ -30,7 +31,14 @@ from rankwise.solve.operators import (
     normal_operator,
     query_blocks,
 )
-from rankwise.solve.rows import BlockLaplacian, DenseRows, GroupwiseMap, ItemRows, SparseRows
+from rankwise.solve.rows import (
+    BlockLaplacian,
+    DenseRows,
+    GroupwiseMap,
+    ItemRows,
+    SparseRows,
+    two_passes,
+)
 
 PART_BYTES = 1 << 24
 """Rows are read in parts of this size: soon read, and in memory that is used again and again."""
@@ -111,6 +119,10 @@ class StreamedRows(ItemRows):
     def transposed(self, v: FloatArray) -> FloatArray:
         """Return ``X.T @ v``."""
         return self._sum(lambda rows, part: part.transposed(v[rows]))
+
+    def passes(self, laplacian: GraphLaplacian) -> Callable[[FloatArray], FloatArray]:
+        """Return ``w -> X.T @ L @ X @ w``."""
+        return two_passes(self, laplacian)
 
     def squares(self, weight: FloatArray) -> FloatArray:
         """Return the weighted sum of squares of each column."""

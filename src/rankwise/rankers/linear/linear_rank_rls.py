@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.devices import as_device
+from rankwise.core.devices import place
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import (
@@ -66,9 +66,9 @@ from rankwise.rankers.linear.validation import (
 from rankwise.rankers.reading import read_rows, read_training
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.solve.conjugate_gradients import CGResult, Validator, best_position, last_known
-from rankwise.solve.device_rows import rows_on
 from rankwise.solve.iteration import StepCallback
-from rankwise.solve.rows import StoredRows, as_rows
+from rankwise.solve.moved_rows import rows_like
+from rankwise.solve.rows import StoredRows
 
 MOST_LINES = 8
 """Alphas with a line of their own, evenly spread over the grid."""
@@ -299,7 +299,7 @@ class LinearRankRLS(PointRanker):
         """
         given = checked(self)
         settings = Settings.of(given)
-        device = as_device(given.device, X)
+        where = place(given.device, X)
         X, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
@@ -312,7 +312,7 @@ class LinearRankRLS(PointRanker):
             problems = self._held_out_problems(X, outputs, settings, starts)
         else:
             problems = self._whole_problems(data, settings, validators, starts)
-        rows = as_rows(X, settings.dtype) if device is None else rows_on(X, device)
+        rows = rows_like(X, where, settings.dtype)
         found: list[list[CGResult]] = [[] for _ in outputs]
         for problem, result in run_in_batches(rows, problems, settings):
             found[problem.output].append(result)

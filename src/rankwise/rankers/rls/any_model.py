@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
 import scipy
@@ -17,15 +17,13 @@ from sklearn.utils.validation import _num_samples
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import (
     as_array,
-    check_count,
-    check_flag,
     check_length,
     check_scores,
-    check_share,
     is_missing,
     missing_cells,
 )
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import AtLeast, Count, Share, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.features.kernels import as_kernel
@@ -187,9 +185,9 @@ def leave_pair_out(
     groups: ArrayLike | None = None,
     *,
     positive: Any = None,
-    confidence: float = 0.95,
-    n_fits: int | None = None,
-    n_permutations: int = 0,
+    confidence: Share = 0.95,
+    n_fits: Count | None = None,
+    n_permutations: Annotated[int, AtLeast(0)] = 0,
     keep_leads: bool = False,
     roc: bool = False,
     n_jobs: int | None = None,
@@ -267,9 +265,8 @@ def leave_pair_out(
     >>> 0.2 < leave_pair_out(right, X, y).value < 0.8
     True
     """
-    check_share("confidence", confidence)
-    check_flag("roc", roc)
-    check_flag("keep_leads", keep_leads)
+    given = {"confidence": confidence, "n_fits": n_fits, "n_permutations": n_permutations}
+    check_call(leave_pair_out, **given, roc=roc, keep_leads=keep_leads)
     if not callable(getattr(estimator, "fit", None)):
         raise InvalidInputError(
             f"`estimator` must have a method `fit`: got {type(estimator).__name__}."
@@ -283,8 +280,7 @@ def leave_pair_out(
         met = problem.all_group_pairs(n_fits) if roc else batches
         counts, fits = problem.counts(problem.y, met, n_jobs, progress=progress, roc=roc), len(met)
     pvalue = float("nan")
-    if not isinstance(n_permutations, int) or n_permutations != 0:
-        check_count("n_permutations", n_permutations)
+    if n_permutations > 0:
         null = [
             problem.counts(problem.shuffled(rng), batches, n_jobs, progress=progress).value
             for _ in range(n_permutations)
@@ -381,7 +377,7 @@ class _PairProblem:
                 "`y` must hold items of different rank in different groups: got none. Check `y` "
                 "and `groups`."
             )
-        if n_fits is None or check_count("n_fits", n_fits) >= len(every):
+        if n_fits is None or n_fits >= len(every):
             return every
         return [every[k] for k in np.sort(rng.permutation(len(every))[:n_fits])]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any, final, get_args
+from typing import Annotated, Any, final
 
 import numpy as np
 import scipy
@@ -13,11 +13,6 @@ from sklearn.utils import check_array
 
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix
 from rankwise.core.checks import (
-    check_choice,
-    check_count,
-    check_flag,
-    check_positive,
-    check_share,
     refuse_huge_rows,
     refuse_overflow,
     refuse_unusable_rows,
@@ -35,6 +30,7 @@ from rankwise.core.errors import (
     NothingToLearnError,
     NumericalError,
 )
+from rankwise.core.params import Advice, Count, Positive, Share, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import as_kernel
@@ -247,11 +243,11 @@ def leave_pair_out_auc(
     X: Any,
     y: ArrayLike,
     *,
-    alpha: float = 1.0,
+    alpha: Annotated[float, Positive(), Advice("Choose it before looking at this data.")] = 1.0,
     kernel: Any = "linear",
     ties: Ties = "keep",
     sample_weight: ArrayLike | None = None,
-    confidence: float = 0.95,
+    confidence: Share = 0.95,
     roc: bool = False,
     device: str | None = None,
 ) -> AUCEstimate:
@@ -303,10 +299,7 @@ def leave_pair_out_auc(
     >>> estimate.low < estimate.value < estimate.high
     True
     """
-    check_share("confidence", confidence)
-    check_positive("alpha", alpha, "Choose it before looking at this data.")
-    check_choice("ties", ties, get_args(Ties))
-    check_flag("roc", roc)
+    check_call(leave_pair_out_auc, confidence=confidence, alpha=alpha, ties=ties, roc=roc)
     rows = _check_rows(on_host(X))
     data = TrainingData.of(
         rows.shape[0], _as_numbers(on_host(y)), sample_weight=on_host(sample_weight)
@@ -456,7 +449,7 @@ def permutation_test(
     alphas: ArrayLike = 1.0,
     kernel: Any = "linear",
     measure: Measure | str | None = None,
-    n_permutations: int = 999,
+    n_permutations: Count = 999,
     progress: bool = False,
     random_state: Any = None,
 ) -> PermutationTest:
@@ -505,7 +498,7 @@ def permutation_test(
     >>> bool(permutation_test(X, rng.permutation(40) > 20, random_state=0).pvalue > 0.05)
     True
     """
-    check_count("n_permutations", n_permutations)
+    check_call(permutation_test, n_permutations=n_permutations)
     grid, judged, rows = check_alphas(alphas), as_measure(measure), _check_rows(X)
     data = TrainingData.of(rows.shape[0], y, qid)
     scores = data.single_output("Test one output at a time.")

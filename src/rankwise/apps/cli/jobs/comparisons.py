@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 import rankwise
 from rankwise.apps.cli.commands import LeaderboardCommand, Prefer
-from rankwise.apps.cli.jobs.files import check_target
+from rankwise.apps.cli.jobs.files import check_target, read_named
+from rankwise.apps.cli.jobs.parameters import values_of
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.comparisons.leaderboard import Leaderboard, LeaderboardFormat
@@ -30,10 +31,14 @@ from rankwise.io.comparisons import (
     read_comparisons,
 )
 from rankwise.io.files import open_write
-from rankwise.io.tables.reading import open_table, require_column
 from rankwise.io.tables.table import CellError
 
 N_DRAWS = 4000
+ITEM_COLUMNS = (
+    "names", "score", "std", "low", "high", "rank_low", "rank_high", "best", "answers",
+)  # fmt: skip
+"""What a leaderboard holds for each item."""
+
 KINDS: dict[str, LeaderboardFormat] = {
     ".csv": "csv",
     ".json": "json",
@@ -74,8 +79,8 @@ def prefer(command: Prefer) -> None:
         report = {"ranking": ranking, "level": command.level, "questions": questions}
         if gp.judges_ is not None:
             report["judges"] = gp.judges_.rows()
-        if gp.taste_share_ is not None:
-            report["taste_share"] = gp.taste_share_
+        for _, learned in gp.process_.model.reports():
+            report.update(learned)
         print_json({**report, "likelihood": gp.likelihood_.parameters})
     else:
         _print_report(command, gp, ranking, questions)
@@ -98,28 +103,18 @@ def _read_items(command: Prefer) -> NamedItems:
     path = command.items
     if is_answer_file(path):
         return _items_of_answers(command)
-    # names from one column, features from the named ones or all others
-    table = open_table(path)
-    name = require_column(path, table, command.item or table.names[0], "item")
-    chosen = columns = column_names(command.features)
-    if columns is None:
-        columns = tuple(column for column in table.names if column != name)
-    columns = tuple(require_column(path, table, column, "features") for column in columns)
+    chosen = column_names(command.features)
     try:
-        (X,), (ids,) = table.read([columns], [name])
+        names, X = read_named(path, command.item, "item", chosen)
     except CellError as error:
-        if chosen is not None or error.column == name:
+        if chosen is not None:
             raise
         raise DataFileError(
-            f"{error} All columns but {name!r} are features and must hold numbers: choose some "
+            f"{error} All columns but the names are features and must hold numbers: choose some "
             "with --features, or rank by the answers alone with rankwise leaderboard "
             f"{command.answer_file}."
         ) from error
-    names = [str(one) for one in ids.tolist()]
-    twice = next((one for position, one in enumerate(names) if one in names[:position]), None)
-    if twice is not None:
-        raise DataFileError(f"{path}: expected each name once, got {twice!r} twice.")
-    if not columns:
+    if X.shape[1] == 0:
         return NamedItems(names, np.eye(len(names)), has_features=False)
     # features of one scale
     deviation = X.std(axis=0)
@@ -267,11 +262,9 @@ def _print_report(
     if "flip_rate" in gp.likelihood_.parameters:
         rate = gp.likelihood_.parameters["flip_rate"]
         print(f"estimated share of answers recorded the wrong way round: {rate:.1%}")
-    if gp.taste_share_ is not None:
-        print(f"{gp.taste_share_:.0%} of the variance of a person's scores is their own taste")
-    if gp.drift_ is not None:
-        share = gp.drift_[0] / (1.0 + gp.drift_[0])
-        print(f"{share:.0%} of the variance is forgotten within about {gp.drift_[1]:.3g} days")
+    for term, learned in gp.process_.model.reports():
+        if learned:
+            print(term.summary(learned))
     if gp.judges_ is not None:
         print()
         print(gp.judges_)
@@ -287,14 +280,18 @@ def leaderboard(command: LeaderboardCommand) -> None:
     """Print the leaderboard; name unused columns on standard error."""
     _check_output(command)
     _check_tastes(command)
+    values = values_of(rankwise.leaderboard, command.parameters)
     table = read_answers(command.comparisons, _columns(command))
     _warn_unused(command, table)
-    board = _board_of_tastes(command, table) if command.tastes else _board(command, table)
-    board = board.elo() if command.elo else board
+    if command.tastes:
+        board = _board_of_tastes(command, table, values)
+    else:
+        board = rankwise.leaderboard(table, **values)
+    board = _best(board.elo() if command.elo else board, command.top)
     # standard output, an HTML report, or a file of another format
     if command.output is None:
-        print(board.format(command.format))
-        if board.judges is not None and command.format == "text":
+        print(board.format("json" if command.json else command.format))
+        if board.judges is not None and command.format == "text" and not command.json:
             print(f"\n{board.judges}")
         return
     if command.output.suffix.lower() == ".html":
@@ -309,21 +306,18 @@ def leaderboard(command: LeaderboardCommand) -> None:
     print(f"Wrote {command.output}.")
 
 
-def _board(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> Leaderboard:
-    """Rank by scores that all judges share."""
-    return rankwise.leaderboard(
-        table,
-        judges=command.judges,
-        clustered=command.clustered,
-        first=command.first,
-        half_life=command.half_life,
-        level=command.level,
-        random_state=0,
-    )
+def _best(board: Leaderboard, top: int | None) -> Leaderboard:
+    """Return a leaderboard of the best items only."""
+    if top is None:
+        return board
+    kept = {name: getattr(board, name)[:top] for name in ITEM_COLUMNS}
+    matrix = None if board.covariance is None else board.covariance[:top, :top]
+    group = None if board.group is None else board.group[:top]
+    return replace(board, covariance=matrix, group=group, **kept)
 
 
 def _board_of_tastes(
-    command: LeaderboardCommand, table: ComparisonTable | ChoiceTable
+    command: LeaderboardCommand, table: ComparisonTable | ChoiceTable, values: dict[str, Any]
 ) -> Leaderboard:
     """Rank by the scores of a person, or by the common scores of all persons."""
     if not isinstance(table, ComparisonTable):
@@ -331,17 +325,19 @@ def _board_of_tastes(
             f"--tastes needs comparisons of two items: {command.comparisons} holds rankings or "
             "choices among several. Leave it out."
         )
-    if command.half_life is not None:
-        table = table.decayed(command.half_life)
+    if "half_life" in values:
+        table = table.decayed(values["half_life"])
     # common scores and the tastes of persons around them
     gp = rankwise.PreferenceGP(likelihood="logistic", tastes=True, random_state=0)
     persons = None if command.persons is None else _read_persons(command.persons)
     table = replace(table, margin=None, date=None)
-    gp.fit(pairs=table, first=command.first, persons=persons)
+    gp.fit(pairs=table, first=values.get("first", False), persons=persons)
     _check_person(command.person, gp)
-    share = f"{gp.taste_share_:.0%} of the variance of a person's scores is their own taste"
-    print(share, file=sys.stderr)
-    return gp.leaderboard(level=command.level, judge=command.person, random_state=0)
+    for term, learned in gp.process_.model.reports():
+        if learned:
+            print(term.summary(learned), file=sys.stderr)
+    level = values.get("level", 0.9)
+    return gp.leaderboard(level=level, judge=command.person, random_state=0)
 
 
 def _check_tastes(command: LeaderboardCommand) -> None:
@@ -350,7 +346,7 @@ def _check_tastes(command: LeaderboardCommand) -> None:
         raise InvalidInputError(
             "--person and --persons must come with --tastes, which learns an order for each person."
         )
-    if command.tastes and (command.judges or command.clustered):
+    if command.tastes and {"judges", "clustered"} & set(command.parameters):
         raise InvalidInputError(
             "--tastes must be used without --judges and --clustered: it learns an order for every "
             "judge, and all count as equally reliable."
@@ -365,10 +361,10 @@ def _warn_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTab
         return
     if table.margin is not None:
         print("note: margins are ignored; only who won counts", file=sys.stderr)
-    if table.date is not None and command.half_life is None:
+    if table.date is not None and "half_life" not in command.parameters:
         print("note: dates are ignored; --half-life lets old ones count less", file=sys.stderr)
     n_judges = 0 if table.judge is None else table.judge.n_names
-    if n_judges > 1 and not (command.judges or command.clustered or command.tastes):
+    if n_judges > 1 and not (command.tastes or {"judges", "clustered"} & set(command.parameters)):
         print(
             f"note: the {n_judges} judges count alike; --judges learns how reliable each one is, "
             "--tastes an order for each",
@@ -428,16 +424,9 @@ def _check_person(person: str | None, gp: "rankwise.PreferenceGP") -> None:
 
 def _read_persons(path: Path) -> dict[str, FloatArray]:
     """Read a table of persons: their names in the first column, numbers in all others."""
-    table = open_table(path)
-    name, *columns = table.names
-    if not columns:
+    names, rows = read_named(path, None, "person")
+    if rows.shape[1] == 0:
         raise DataFileError(
-            f"{path}: expected names of persons and features as numbers, got only the column "
-            f"{name!r}."
+            f"{path}: expected names of persons and features as numbers, got only one column."
         )
-    (rows,), (names,) = table.read([tuple(columns)], [name])
-    listed = [str(one) for one in names.tolist()]
-    twice = next((one for position, one in enumerate(listed) if one in listed[:position]), None)
-    if twice is not None:
-        raise DataFileError(f"{path}: expected each person once, got {twice!r} twice.")
-    return dict(zip(listed, rows, strict=True))
+    return dict(zip(names, rows, strict=True))

@@ -227,6 +227,39 @@ def read_preferences(
     return {"pairs": edges, "pair_margin": margin, "pair_weight": weight}
 
 
+def read_named(
+    path: Path, column: str | None, option: str, features: Sequence[str] | None = None
+) -> tuple[list[str], FloatArray]:
+    """Read the names and the features of the rows of a table, each name once.
+
+    Parameters
+    ----------
+    path
+        The table.
+    column
+        The column of the names; by default the first one.
+    option
+        The option that names it.
+    features
+        The columns of the features; by default all others.
+    """
+    table = open_table(path)
+    column = table.names[0] if column is None else require_column(path, table, column, option)
+    if features is None:
+        columns = [name for name in table.names if name != column]
+    else:
+        columns = [require_column(path, table, name, "features") for name in features]
+    (X,), (ids,) = table.read([columns], [column])
+    names = [str(name) for name in ids.tolist()]
+    values, counts = np.unique(names, return_counts=True)
+    if counts.max(initial=0) > 1:
+        raise DataFileError(
+            f"{path}: expected each name in the column {column!r} once, got "
+            f"{str(values[np.argmax(counts)])!r} several times."
+        )
+    return names, X
+
+
 def given_scores(paths: Sequence[Path], data: RankingData) -> FloatArray:
     """Return the scores of a data file, which must hold some."""
     if data.y is None:

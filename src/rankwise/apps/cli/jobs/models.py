@@ -33,6 +33,7 @@ from rankwise.apps.cli.jobs.files import (
     read_data_of,
     read_words,
 )
+from rankwise.apps.cli.jobs.parameters import values_of
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
@@ -298,13 +299,13 @@ def _model_names(models: list[Path]) -> list[str]:
 
 def export(command: ExportCommand) -> None:
     """Export, and print the error of the file's scores relative to the model's own."""
+    values = values_of(rankwise.export_ranker, command.parameters)
     check_target(command.output, command.model)
     check = rankwise.export_ranker(
         load_ranker(command.model, rankwise.ConditionalRankRLS, rankwise.ConditionalRankRLSCV),
         command.output,
-        command.format,
         feature_names=column_names(command.feature_names),
-        precision=command.precision,
+        **values,
     )
     print(check)
 

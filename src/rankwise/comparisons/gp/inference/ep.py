@@ -23,8 +23,8 @@ from rankwise.comparisons.gp.inference.prior import (
     moments_under,
 )
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.devices import Device
 from rankwise.core.errors import NumericalError
+from rankwise.core.namespaces import HOST, Array, is_on_host
 from rankwise.core.threads import few_threads
 from rankwise.solve.iteration import Ending, Reason, StoppingRule
 
@@ -332,7 +332,7 @@ def expectation_propagation(
     *,
     start: tuple[FloatArray, FloatArray] | None = None,
     rule: StoppingRule = SWEEP_RULE,
-    device: Device | None = None,
+    where: Array = HOST,
     moments: MomentFunction | None = None,
 ) -> Posterior:
     """Approximate the posterior by a Gaussian site exp(nu s - tau s^2 / 2) on every comparison.
@@ -349,7 +349,7 @@ def expectation_propagation(
         The tolerance is a bound on the change of the sites in a sweep, in units of the posterior;
         the evidence is then accurate to about ``tol**2`` and its gradient to ``tol``. If it is not
         reached, the best state is returned.
-    device : Device, optional
+    where : array
         Where the dense algebra of the sweeps is computed.
     moments : MomentFunction, optional
         A function that computes mean and variance of every comparison, if scores are not those of
@@ -363,7 +363,7 @@ def expectation_propagation(
     likelihood.check(prior.outcomes)
     n_pairs = prior.comparisons.n_pairs
     x = np.zeros(2 * n_pairs) if start is None else np.concatenate(start)
-    there = None if device is None else DeviceMoments.of(prior, device)
+    there = None if is_on_host(where) else DeviceMoments.of(prior, where)
     with few_threads(prior.rank):
         best, n_iter, reason = _iterate(prior, likelihood, x, rule, there or moments)
     if there is not None:

@@ -13,8 +13,17 @@ from scipy.linalg.lapack import dpotrf
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.likelihood_base import Outcomes
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.devices import Device, DeviceArray
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.namespaces import (
+    Array,
+    add_to_diagonal,
+    cholesky,
+    like,
+    namespace_of,
+    segment_sums,
+    solve_triangular,
+    to_host,
+)
 from rankwise.core.params import Shape
 from rankwise.core.storable import PositionsIn, storable
 from rankwise.core.threads import few_threads
@@ -287,7 +296,7 @@ class WeightPosterior:
         The diagonal of C.
     """
 
-    C: DeviceArray
+    C: Array
     u: FloatArray
     w: FloatArray
     pivots: FloatArray
@@ -374,36 +383,35 @@ class DeviceMoments:
     """Do what `moments_under` does with the factor R on a device; sites and means stay here."""
 
     prior: Prior
-    R: DeviceArray
-    first: DeviceArray
-    second: DeviceArray
-    device: Device
+    R: Array
+    first: Array
+    second: Array
     entries: int = DEVICE_ENTRIES
 
     @classmethod
-    def of(cls, prior: Prior, device: Device, entries: int = DEVICE_ENTRIES) -> Self:
-        """Move R and the comparisons to the device, which forms some differences at a time."""
+    def of(cls, prior: Prior, where: Array, entries: int = DEVICE_ENTRIES) -> Self:
+        """Move R and the comparisons to where an array is; differences are formed in blocks."""
         pairs = prior.pairs
-        R, first, second = (device.array(a) for a in (prior.R, pairs.first, pairs.second))
-        return cls(prior, R, first, second, device, entries)
+        R, first, second = (like(a, where) for a in (prior.R, pairs.first, pairs.second))
+        return cls(prior, R, first, second, entries)
 
     def __call__(
         self, tau: FloatArray, nu: FloatArray
     ) -> tuple[WeightPosterior, FloatArray, FloatArray]:
         """Condition the prior on sites: one factorisation, one substitution, one transfer back."""
-        device, pairs, count = self.device, self.prior.pairs, self.prior.comparisons.count
+        pairs, count = self.prior.pairs, self.prior.comparisons.count
         B = self.R.T @ self._laplacian_factor(count * tau)
-        B.diagonal().add_(1.0)
-        C = device.factor(B)
+        add_to_diagonal(B, 1.0)
+        C = cholesky(B)
         if C is None:
             raise NumericalError(INDEFINITE)
-        b = device.array(pairs.adjoint(count * nu)[None, :])
-        V = device.solve_triangular(C, self.R.T)
+        b = like(pairs.adjoint(count * nu)[None, :], self.R)
+        V = solve_triangular(C, self.R.T)
         u = (V @ b.T)[:, 0]  # C^-1 R'b
         rows = V.T.contiguous()
         mean = rows @ u  # R w, with w = C^-T u
         parts = [mean[self.first] - mean[self.second], self._variances(rows), u, C.diagonal()]
-        here = device.host(device.concatenate(parts))
+        here = to_host(namespace_of(C).concat(parts))
         mean_here, variance, u_here, pivots = np.split(
             here, np.cumsum([pairs.n_pairs, pairs.n_pairs, self.prior.rank])
         )
@@ -411,33 +419,34 @@ class DeviceMoments:
             raise NumericalError(INDEFINITE)
         return WeightPosterior(C, u_here, np.zeros(0), pivots), mean_here, variance
 
-    def _blocks(self) -> Iterator[tuple[slice, DeviceArray, DeviceArray]]:
+    def _blocks(self) -> Iterator[tuple[slice, Array, Array]]:
         n_together = max(1, self.entries // self.prior.rank)
         for start in range(0, len(self.first), n_together):
             some = slice(start, start + n_together)
             yield some, self.first[some], self.second[some]
 
-    def _laplacian_factor(self, weight: FloatArray) -> DeviceArray:
+    def _laplacian_factor(self, weight: FloatArray) -> Array:
         """Return L R for the Laplacian L of the comparisons with these weights."""
-        device, n_rows, there = self.device, len(self.R), self.device.array(weight)
+        n_rows, there = len(self.R), like(weight[:, None], self.R)
         if n_rows <= MATRIX_SHARE * self.prior.rank:  # L is no larger than R
-            values = device.concatenate([there, there, -there, -there])
-            return device.add_at(values, self._entries, n_rows**2).reshape(n_rows, n_rows) @ self.R
+            values = namespace_of(there).concat([there, there, -there, -there])
+            L = segment_sums(values, self._entries, n_rows**2).reshape(n_rows, n_rows)
+            return L @ self.R
         out = self.R * 0.0
         for some, first, second in self._blocks():
-            D = (self.R[first] - self.R[second]) * there[some][:, None]
-            out += device.add_at(D, first, n_rows)
-            out -= device.add_at(D, second, n_rows)
+            D = (self.R[first] - self.R[second]) * there[some]
+            out += segment_sums(D, first, n_rows)
+            out -= segment_sums(D, second, n_rows)
         return out
 
     @cached_property
-    def _entries(self) -> DeviceArray:
+    def _entries(self) -> Array:
         """The four entries of each comparison in L, row by row: two on the diagonal, two off it."""
         first, second, n_rows = self.first, self.second, len(self.R)
         places = [(first, first), (second, second), (first, second), (second, first)]
-        return self.device.concatenate([i * n_rows + j for i, j in places])
+        return namespace_of(first).concat([i * n_rows + j for i, j in places])
 
-    def _variances(self, V: DeviceArray) -> DeviceArray:
+    def _variances(self, V: Array) -> Array:
         """Return the squared distances between rows of V that comparisons join."""
         parts = []
         for _, first, second in self._blocks():
@@ -445,9 +454,9 @@ class DeviceMoments:
             D -= V[second]
             D *= D
             parts.append(D.sum(1))
-        return self.device.concatenate(parts)
+        return namespace_of(V).concat(parts)
 
     def brought_here(self, weights: WeightPosterior) -> WeightPosterior:
         """Move a factor from the device, in LAPACK's column order, and compute the mean."""
-        C = np.asfortranarray(self.device.host(weights.C))
+        C = np.asfortranarray(to_host(weights.C))
         return replace(weights, C=C, w=dtrsv(C, weights.u, lower=1, trans=1))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.apps.cli.fit_commands import FitConditional
-from rankwise.apps.cli.jobs.files import check_target
+from rankwise.apps.cli.jobs.files import check_target, read_named
 from rankwise.apps.cli.jobs.fits.training import refuse_if
 from rankwise.apps.cli.jobs.parameters import refuse_idle, values_of
 from rankwise.apps.cli.output import counted, duration, print_json
@@ -39,32 +39,24 @@ class NamedObjects:
     @classmethod
     def read(cls, path: Path, column: str, option: str) -> Self:
         """Read a table: names from one column, features from all others."""
-        table = open_table(path)
-        column = require_column(path, table, column, option)
-        others = [name for name in table.names if name != column]
-        if not others:
+        names, features = read_named(path, column, option)
+        if features.shape[1] == 0:
             raise DataFileError(
                 f"{path}: expected columns of features in addition to {column!r}, got none. Add "
                 "columns of numbers."
             )
-        (features,), (names,) = table.read([others], [column])
-        if len(np.unique(names)) < len(names):
-            values, counts = np.unique(names, return_counts=True)
-            raise DataFileError(
-                f"{path}: expected each name in the column {column!r} once, got "
-                f"{values[np.argmax(counts)]!s} several times."
-            )
-        return cls(path, names, features)
+        return cls(path, np.array(names), features)
 
     def positions(self, names: NDArray[Any], path: Path) -> IntArray:
         """Return the positions in this table of names from another one."""
         position_of = {name: row for row, name in enumerate(self.names.tolist())}
-        missing = [name for name in names.tolist() if name not in position_of]
+        given = [str(name) for name in names.tolist()]
+        missing = [name for name in given if name not in position_of]
         if missing:
             raise DataFileError(
-                f"{path}: expected names that {self.path} has features for, got {missing[0]!s}."
+                f"{path}: expected names that {self.path} has features for, got {missing[0]}."
             )
-        return np.array([position_of[name] for name in names.tolist()], dtype=np.intp)
+        return np.array([position_of[name] for name in given], dtype=np.intp)
 
 
 def fit_conditional(command: FitConditional) -> None:

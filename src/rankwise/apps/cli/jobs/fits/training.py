@@ -197,11 +197,11 @@ def fit_and_save(command: FitCommand, problem: FitInput | None, fit: Callable[[]
     if problem is not None:
         remember_columns(fitted.ranker, problem.data)
     fitted.ranker.save(command.output)
-    report = FitReport(fitted, _details(fitted.ranker), _sizes(fitted.ranker, problem), seconds)
+    report = fitted, _details(fitted.ranker), _sizes(fitted.ranker, problem), seconds
     if command.json:
-        print_json({"model": str(command.output), **report.summary})
+        print_json({"model": str(command.output), **_summary(*report)})
     else:
-        report.print()
+        _print_report(*report)
         if problem is not None and problem.leaves_queries_out:
             print("The query ids were not used: comparisons (--pairs) say what is compared.")
         print(f"Saved as {command.output}.")
@@ -362,57 +362,50 @@ def _sizes(ranker: Any, problem: FitInput | None) -> dict[str, int | None]:
     }
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class FitReport:
-    """What was done, as a value for JSON or as text."""
+def _summary(
+    fitted: Fitted, details: dict[str, Any], sizes: dict[str, int | None], seconds: float
+) -> dict[str, Any]:
+    """Return what was done as a value for JSON."""
+    found = {
+        "ranker": type(fitted.ranker).__name__,
+        fitted.parameter: fitted.value,
+        **details,
+        **sizes,
+        "n_ignored_queries": fitted.ranker.n_ignored_queries_,
+        "seconds": seconds,
+    }
+    path = fitted.selection
+    if path is None:
+        return {**found, "selection": None}
+    selection = {
+        "parameter": path.parameter,
+        "grid": path.grid.tolist(),
+        "measure": repr(path.measure),
+        "values": [None if np.isnan(v) else v for v in path.values.tolist()],
+        "judged": fitted.judged,
+    }
+    return {**found, "selection": selection}
 
-    fitted: Fitted
-    details: dict[str, Any]
-    sizes: dict[str, int | None]
-    seconds: float
 
-    @property
-    def summary(self) -> dict[str, Any]:
-        """What was done as a value for JSON."""
-        fitted, selection = self.fitted, self.fitted.selection
-        return {
-            "ranker": type(fitted.ranker).__name__,
-            fitted.parameter: fitted.value,
-            **self.details,
-            **self.sizes,
-            "n_ignored_queries": fitted.ranker.n_ignored_queries_,
-            "seconds": self.seconds,
-            "selection": None
-            if selection is None
-            else {
-                "parameter": selection.parameter,
-                "grid": selection.grid.tolist(),
-                "measure": repr(selection.measure),
-                "values": [None if np.isnan(v) else v for v in selection.values.tolist()],
-                "judged": fitted.judged,
-            },
-        }
-
-    def print(self) -> None:
-        """Print what was done."""
-        fitted, details = self.fitted, self.details
-        if fitted.selection is not None:
-            _print_selection(fitted.selection, fitted)
-        kernel = f", kernel={details['kernel']}" if "kernel" in details else ""
-        print(
-            f"Trained {type(fitted.ranker).__name__}({fitted.parameter}={fitted.value:g}{kernel}) "
-            f"on {_sizes_text(self.sizes)} in {duration(self.seconds)}."
-        )
-        if "gap" in details:
-            passes = counted(details["n_iter"], "iteration", "iterations")
-            print(f"The duality gap is {details['gap']:.1e} after {passes}.")
-        if "best_iter" in details:
-            passes = counted(details["n_iter"], "iteration", "iterations")
-            print(f"The model is that of iteration {details['best_iter']}, after {passes} in all.")
-        n_ignored = fitted.ranker.n_ignored_queries_
-        if n_ignored > 0:
-            print(f"{counted(n_ignored, 'query', 'queries')} held no preference.")
+def _print_report(
+    fitted: Fitted, details: dict[str, Any], sizes: dict[str, int | None], seconds: float
+) -> None:
+    """Print what was done."""
+    if fitted.selection is not None:
+        _print_selection(fitted.selection, fitted)
+    kernel = f", kernel={details['kernel']}" if "kernel" in details else ""
+    print(
+        f"Trained {type(fitted.ranker).__name__}({fitted.parameter}={fitted.value:g}{kernel}) "
+        f"on {_sizes_text(sizes)} in {duration(seconds)}."
+    )
+    passes = counted(details.get("n_iter", 0), "iteration", "iterations")
+    if "gap" in details:
+        print(f"The duality gap is {details['gap']:.1e} after {passes}.")
+    if "best_iter" in details:
+        print(f"The model is that of iteration {details['best_iter']}, after {passes} in all.")
+    n_ignored = fitted.ranker.n_ignored_queries_
+    if n_ignored > 0:
+        print(f"{counted(n_ignored, 'query', 'queries')} held no preference.")
 
 
 def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
