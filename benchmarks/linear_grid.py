@@ -12,7 +12,7 @@ from benchmarks.linear import SIZE, rows_like_rcv1, scores_of
 from rankwise.core.queries import Queries
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.measures.pairwise import Concordance
-from rankwise.rankers.linear.validation import validate_by_measure
+from rankwise.rankers.linear.validation import rate_by_measure
 from rankwise.solve.conjugate_gradients import (
     CGResult,
     ShiftedSystems,
@@ -35,8 +35,8 @@ def grid_problem() -> tuple[csr_array, PreferenceGraph, Validator]:
     y = scores_of(X)
     n_val = min(8149, X.shape[0] // 10)
     graph = PreferenceGraph.from_scores(y[n_val:], ties="keep")
-    validator = validate_by_measure(X[:n_val], y[:n_val], Queries.single(n_val), Concordance)
-    return X[n_val:], graph, validator
+    rate = rate_by_measure(y[:n_val], Queries.single(n_val), Concordance)
+    return X[n_val:], graph, Validator(as_rows(X[:n_val]), rate)
 
 
 def table() -> list[Row]:

@@ -248,8 +248,7 @@ class Partitions:
 
     def _with_equal_columns(self) -> Self:
         """Check that all partitions have the columns of the first; drop empty ones."""
-        blocks, heads = self.blocks, self.heads
-        shapes = self.engine.compute(self.engine.call_each("shape", _shape, self.labels, heads))
+        shapes = self.engine.compute(self.each_head("shape", _shape))
         # queries named in all partitions or in none, and the same features
         first = shapes[0]
         for label, shape in zip(self.labels, shapes, strict=True):
@@ -266,18 +265,19 @@ class Partitions:
                 )
         if not any(shape.n_items for shape in shapes):
             raise InvalidInputError("`X` must have at least one row: all partitions are empty.")
-        # partitions without rows are dropped
-        kept = [k for k, shape in enumerate(shapes) if shape.n_items]
-        return type(self)(
-            self.engine,
-            [blocks[k] for k in kept],
-            [heads[k] for k in kept],
-            [self.labels[k] for k in kept],
-            first.n_features,
-            first.names,
-            first.has_qid,
-            None if self.files is None else [self.files[k] for k in kept],
-        )
+        n_features, names = first.n_features, first.names
+        known = replace(self, n_features=n_features, names=names, has_qid=first.has_qid)
+        return known._with_rows([shape.n_items > 0 for shape in shapes])
+
+    def _with_rows(self, has_rows: list[bool]) -> Self:
+        """Drop partitions without rows."""
+        kept = np.flatnonzero(has_rows).tolist()
+        parts: dict[str, Any] = {
+            name: [getattr(self, name)[k] for k in kept]
+            for name in ("blocks", "heads", "labels", "files")
+            if getattr(self, name) is not None
+        }
+        return replace(self, **parts)
 
     def each(self, name: str, function: Any, *arguments: Any) -> list[Any]:
         """Call a function with every block, and with arguments as in `Engine.call_each`."""
@@ -291,27 +291,18 @@ class Partitions:
         """Return the ids of the queries of each partition."""
         return self.engine.compute(self.each_head("queries", _ids))
 
-    def without(self, ids: NDArray[Any]) -> "Partitions":
+    def without(self, ids: NDArray[Any]) -> Self:
         """Leave some queries out."""
-        blocks, heads = (
-            self.each("training", _without, ids),
-            self.each_head("labels", _without, ids),
-        )
-        left = self.engine.compute(self.engine.call_each("shape", _shape, self.labels, heads))
-        return self._kept(blocks, heads, [shape.n_items > 0 for shape in left])
+        blocks = self.each("training", _without, ids)
+        return self._of_other_rows(blocks, self.each_head("labels", _without, ids))
 
-    def _kept(self, blocks: list[Any], heads: list[Any], has_rows: list[bool]) -> "Partitions":
-        """Drop partitions without rows."""
-        kept = np.flatnonzero(has_rows).tolist()
-        return replace(
-            self,
-            blocks=[blocks[k] for k in kept],
-            heads=self.engine.persist([heads[k] for k in kept]),
-            labels=[self.labels[k] for k in kept],
-            files=None,
-        )
+    def _of_other_rows(self, blocks: list[Any], heads: list[Any]) -> Self:
+        """Take other rows in place of these, and drop partitions that have none."""
+        parts = replace(self, blocks=blocks, heads=self.engine.persist(heads), files=None)
+        shapes = self.engine.compute(parts.each_head("shape", _shape))
+        return parts._with_rows([shape.n_items > 0 for shape in shapes])
 
-    def of_whole_queries(self) -> "Partitions":
+    def of_whole_queries(self) -> Self:
         """Move the rows of every split query to the first partition that holds some of it."""
         present = self.ids()
         split = split_ids(present)
@@ -337,8 +328,7 @@ class Partitions:
         # rows stay on the workers in their new partitions
         blocks = engine.persist(blocks)
         heads = engine.call_each("labels", PartitionRows.head, self.labels, blocks)
-        sizes = engine.compute(engine.call_each("shape", _shape, self.labels, blocks))
-        return self._kept(blocks, heads, [size.n_items > 0 for size in sizes])
+        return self._of_other_rows(blocks, heads)
 
 
 def split_ids(present: list[NDArray[Any]]) -> list[NDArray[Any]]:

@@ -10,7 +10,6 @@ from functools import singledispatch
 from typing import Any, NamedTuple, final
 
 import numpy as np
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.apps.export.onnx_graph import GraphWriter, OnnxInput, OnnxPrecision, onnx_file
@@ -110,11 +109,6 @@ def _steps(steps: Sequence[Any], graph: GraphWriter, rows: str) -> str:
     for step in steps:
         rows = step_node(step, graph.in_double(), rows)
     return rows
-
-
-@scores_node.register
-def _pipeline_scores(ranker: Pipeline, graph: GraphWriter, rows: str, factor: float) -> str:
-    return graph.scores(scoring_function(ranker), graph.floats(rows), factor)
 
 
 @scores_node.register
