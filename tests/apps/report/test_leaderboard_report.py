@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 
 from rankwise import MissingExtraError, leaderboard, leaderboard_report
-from rankwise.apps.cli.commands import LeaderboardCommand
-from rankwise.apps.cli.jobs.comparisons import leaderboard as run_leaderboard
 from rankwise.apps.report.figures import heat_map
 from rankwise.core.display import interval_chart
 from rankwise.io import read_comparisons
@@ -174,9 +172,10 @@ def test_modules_of_reports_load_without_optional_packages():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path, capsys):
+def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path):
     path = tmp_path / "model_battles-2024.csv"
     path.write_text("winner,loser\n" + "".join(f"{a},{b}\n" for a, b in GAMES))
-    run_leaderboard(LeaderboardCommand(path, output=tmp_path / "board.html"))
+    command = [sys.executable, "-m", "rankwise", "leaderboard", str(path), "-o", "board.html"]
+    subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
     page = (tmp_path / "board.html").read_text()
     assert "<title>Leaderboard: model battles 2024</title>" in page
