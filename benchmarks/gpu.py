@@ -36,8 +36,7 @@ from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import sweep_sites
 from rankwise.comparisons.gp.inference.likelihood import Probit
 from rankwise.comparisons.gp.inference.prior import DeviceMoments, factorize_kernel
-from rankwise.core.devices import place
-from rankwise.core.namespaces import cholesky, like
+from rankwise.core.namespaces import cholesky, like, place
 from rankwise.features.kernels import own_product, single_product
 from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.solve.moved_rows import rows_like

@@ -29,7 +29,7 @@ RANKERS = [
 @pytest.fixture(params=[("cpu",), ()], ids=["numpy", "device"])
 def tensors(request, monkeypatch, torch_on_one_thread):
     """Compute with tensors of the CPU as NumPy does, and as with those of another device."""
-    monkeypatch.setattr("rankwise.core.devices.HOST_DEVICES", request.param)
+    monkeypatch.setattr("rankwise.core.namespaces.HOST_DEVICES", request.param)
     return torch_on_one_thread
 
 

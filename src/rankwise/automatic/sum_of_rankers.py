@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import are_plain_rows
-from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.namespaces import as_given, on_host
 from rankwise.core.queries import Queries
 from rankwise.core.storable import Finite
 from rankwise.io.frames import read_columns

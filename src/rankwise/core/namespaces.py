@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg as on_host
+from scipy import linalg as scipy_linalg
 from scipy import sparse
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, dense_rows
+from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.core.threads import WORK_PER_THREAD, in_threads
 
 Array: TypeAlias = Any
@@ -33,6 +34,9 @@ LEAF = 512
 
 HOST = np.empty(0)
 """An array of the host, for functions that compute where another array is."""
+
+HOST_DEVICES: tuple[str, ...] = ("cpu",)
+"""Devices of PyTorch whose tensors are computed with by NumPy, unless a device is named."""
 
 UNKNOWN_MEMORY = 8 << 30
 """The bytes of a machine that does not say how many it has."""
@@ -75,6 +79,93 @@ def like(values: Array, other: Array) -> Array:
     if not given.flags.writeable:  # PyTorch shares the memory and would let it be written to
         given = given.copy()
     return namespace_of(other).asarray(given, device=other.device)
+
+
+# Where to compute, and tensors that a caller gives and gets back
+
+
+def place(name: str | None, X: Any = None) -> Array:
+    """Return an empty array that is where to compute, for `like`.
+
+    Parameters
+    ----------
+    name : str or None
+        A device that PyTorch knows, such as "cuda". None is the device of the tensor X, or else
+        the host.
+    X : optional
+        What was given by the caller.
+    """
+    if name is None:
+        return X.new_empty(0) if is_on_device(X) else HOST
+    if not isinstance(name, str):
+        raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
+    try:
+        import torch  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Computing on a device", "torch", "gpu") from error
+    try:
+        return torch.zeros(1, device=torch.device(name))[:0]
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInputError(
+            f"`device` must name a device that PyTorch finds here: got {name!r} ({reason})."
+        ) from None
+
+
+def on_device(rows: Any, name: str | None, X: Any = None) -> Array:
+    """Return rows where to compute with them, on a device dense and of double precision.
+
+    Parameters
+    ----------
+    rows : (n_items, n_features)
+        The rows on the host.
+    name, X
+        As in `place`; the rows were read from X, which need not be moved where it is a tensor.
+    """
+    where = place(name, X)
+    if is_on_host(where) or not _is_tensor(X):
+        return like(rows, where)
+    torch = namespace_of(where)
+    return torch.asarray(X.detach(), dtype=torch.float64, device=where.device).contiguous()
+
+
+def _is_tensor(value: Any) -> bool:
+    torch = sys.modules.get("torch")  # who has a tensor has imported it
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def is_on_device(X: Any) -> bool:
+    """Return whether X is a tensor that is not computed with by NumPy."""
+    return _is_tensor(X) and X.device.type not in HOST_DEVICES
+
+
+def on_host(value: Any) -> Any:
+    """Return a dense tensor as an array; anything else as it is."""
+    if not _is_tensor(value):
+        return value
+    if str(value.layout) != "torch.strided":
+        raise InvalidInputError(
+            f"Tensors must be dense: got one of layout {value.layout}. Use to_dense(), or a SciPy "
+            "matrix."
+        )
+    here = value.detach().cpu()
+    if str(here.dtype) in ("torch.float16", "torch.bfloat16"):
+        here = here.double()
+    return here.numpy()
+
+
+def as_given(result: Any, X: Any) -> Any:
+    """Return arrays as tensors where X is one, on its device; otherwise as they are."""
+    if not _is_tensor(X):
+        return result
+    if isinstance(result, tuple):
+        return tuple(as_given(part, X) for part in result)
+    if isinstance(result, np.ndarray) and result.dtype.kind in "fiub":
+        return sys.modules["torch"].from_numpy(np.ascontiguousarray(result)).to(X.device)
+    return result
+
+
+# Blocks, rows and entries
 
 
 def memory_of(array: Array) -> int:
@@ -363,7 +454,7 @@ def solve_triangular(C: Array, B: Array, *, transposed: bool = False) -> Array:
     """Solve with a lower triangular matrix, or with its transpose."""
     xp = namespace_of(C)
     if xp is np and C.ndim == 2:
-        return on_host.solve_triangular(C, B, lower=True, trans="T" if transposed else "N")
+        return scipy_linalg.solve_triangular(C, B, lower=True, trans="T" if transposed else "N")
     if _is_torch(xp):
         return xp.linalg.solve_triangular(C.mT if transposed else C, B, upper=transposed)
     return xp.linalg.solve(C.mT if transposed else C, B)
@@ -400,7 +491,7 @@ def solve_rows(C: Array, Z: Array) -> Array:
     """Replace rows z by ``C^-1 z``, C lower triangular; Z may be overwritten."""
     xp = namespace_of(Z)
     if xp is np:
-        return on_host.solve_triangular(C, Z.T, lower=True, overwrite_b=True).T
+        return scipy_linalg.solve_triangular(C, Z.T, lower=True, overwrite_b=True).T
     # substitute forward by blocks of columns: products, and inverses of small triangles
     for start in range(0, C.shape[0], LEAF):
         own = slice(start, min(start + LEAF, C.shape[0]))
@@ -417,7 +508,7 @@ def eigh_in_place(A: Array) -> tuple[Array, Array]:
     """
     xp = namespace_of(A)
     if xp is np:  # LAPACK works on columns: the transpose is decomposed without a copy
-        return on_host.eigh(A.T, driver="evd", overwrite_a=True, check_finite=False)
+        return scipy_linalg.eigh(A.T, driver="evd", overwrite_a=True, check_finite=False)
     if _is_torch(xp):
         values = xp.empty(A.shape[0], dtype=A.dtype, device=A.device)
         xp.linalg.eigh(A.mT, out=(values, A.mT))
@@ -430,7 +521,7 @@ def largest_eigenpairs(A: Array, n_pairs: int) -> tuple[FloatArray, FloatArray]:
     order = A.shape[0]
     if is_on_host(A):
         largest = [order - n_pairs, order - 1]
-        return on_host.eigh(
+        return scipy_linalg.eigh(
             A, subset_by_index=largest, driver="evr", overwrite_a=True, check_finite=False
         )
     values, vectors = eigh_in_place(A)

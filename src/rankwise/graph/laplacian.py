@@ -665,7 +665,12 @@ class NestedCliqueRoot(Root):
 
     def to_coordinates(self, V: Array) -> Array:
         """Return ``R.T @ V``."""
-        across = self.between.to_coordinates(self.cliques.means(V))
+        if is_on_host(V):
+            means = self.cliques.means(V)
+        else:
+            n_groups = self.cliques.n_groups
+            means = segment_sums(V, self.group, n_groups + 1, self.share)[:n_groups, :]
+        across = self.between.to_coordinates(means)
         return namespace_of(V).concat([self.within.to_coordinates(V), across])
 
     def picker(self, V: FloatArray) -> Picker:

@@ -32,7 +32,6 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_given, on_host, where_given
 from rankwise.core.errors import (
     FeatureScaleWarning,
     InvalidInputError,
@@ -40,7 +39,7 @@ from rankwise.core.errors import (
     SeenQueriesWarning,
     warn_caller,
 )
-from rankwise.core.namespaces import like, to_host
+from rankwise.core.namespaces import as_given, like, on_device, on_host, to_host
 from rankwise.core.params import AtLeast, Count, Shape, Size, check_call
 from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
 from rankwise.core.registry import offered
@@ -383,7 +382,7 @@ class PointRanker(Ranker, ABC):
             check_is_fitted(self)
         scores = self._scores_of_few(X)
         if scores is None:
-            rows = where_given(read_rows(self, X), X)
+            rows = on_device(read_rows(self, X), None, X)
             with np.errstate(over="ignore", invalid="ignore"):
                 scores = self._scores(rows)
         if not (math.isfinite(np.vdot(scores, scores)) or np.isfinite(scores).all()):
@@ -552,7 +551,7 @@ class RankerPath(Sequence[PointRanker]):
         scores : (n_values, n_items) or (n_values, n_items, n_outputs)
         """
         first = self.rankers[0]
-        rows = where_given(read_rows(first, X), X)
+        rows = on_device(read_rows(first, X), None, X)
         weights = np.concatenate([as_columns(ranker._weights) for ranker in self.rankers], axis=1)
         scores = to_host(first.predictor_.product(rows, like(weights, rows)))
         stacked = scores.reshape(rows.shape[0], len(self), -1).transpose(1, 0, 2)

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import refuse_overflow
-from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import as_given, on_host
 from rankwise.core.queries import TrainingData
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import Ranker

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import sparse
 
 from rankwise.core.arrays import Matrix
-from rankwise.core.devices import on_host
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import on_host
 from rankwise.core.queries import TrainingData
 from rankwise.io.comparisons import read_items
 from rankwise.io.frames import (

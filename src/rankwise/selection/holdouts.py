@@ -224,6 +224,15 @@ class PairsHeldOut:
         """Share of pairs in the right order, (n_alphas, n_outputs)."""
         return self.right.sum(axis=1) / self.total.sum(axis=1)
 
+    @property
+    def standard_error(self) -> FloatArray:
+        """The standard error of these shares over items, like DeLong's, (n_alphas, n_outputs).
+
+        Pairs share items: it is the spread of the items' shares. It ignores that models overlap.
+        """
+        lean = self.right - self.concordance[:, None] * self.total
+        return np.sqrt((lean**2).sum(axis=1)) / (self.total.sum(axis=1) / 2)
+
     def spread(self, rows: IntArray, n_items: int) -> Self:
         """Return the same counts among more items, of which these are the given rows."""
         shape = (len(self.error), n_items, self.right.shape[2])

@@ -361,15 +361,11 @@ def _grade_systems(
         rest[[g, h]] -= 1
         if np.count_nonzero(rest) < 2:
             continue
-        strength = alpha / _pair_weight(query_weight, weight * rest, weight)
+        masses = weight * rest
+        omega = float(standard_query_weight(query_weight, masses.sum(), np.sum(masses**2)))
+        strength = alpha / (omega * weight**2)
         system = _GradeSystem.of(K, grade, rest, targets, strength)
         yield g, h, system, np.flatnonzero(grade == g), np.flatnonzero(grade == h)
-
-
-def _pair_weight(query_weight: str, masses: FloatArray, weight: float) -> float:
-    """Return the weight of a pair of items of equal weights, given the masses of the grades."""
-    omega = standard_query_weight(query_weight, masses.sum(), np.sum(masses**2))
-    return float(omega) * weight**2
 
 
 @final

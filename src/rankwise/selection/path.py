@@ -350,16 +350,9 @@ def _spread(per_query: FloatArray, counts: IntArray) -> FloatArray:
 
 
 def judge_pairs(held_out: PairsHeldOut, measure: Measure, alphas: FloatArray) -> SelectionPath:
-    """Turn counts of left-out pairs into a path; several outputs are averaged.
-
-    The standard error is that of a mean over pairs that share items: the spread of the items'
-    shares, like DeLong's for the AUC. It ignores that the models overlap.
-    """
-    values = held_out.concordance.mean(axis=1)
-    n_pairs = held_out.total.sum(axis=1) / 2
-    lean = held_out.right - held_out.concordance[:, None] * held_out.total
-    errors = np.sqrt((lean**2).sum(axis=1)) / n_pairs
-    return _pair_path(values, errors.mean(axis=1), held_out.error, measure, alphas)
+    """Turn counts of left-out pairs into a path; several outputs are averaged."""
+    values, errors = held_out.concordance.mean(axis=1), held_out.standard_error.mean(axis=1)
+    return _pair_path(values, errors, held_out.error, measure, alphas)
 
 
 def judge_comparisons(

@@ -22,7 +22,7 @@ from rankwise.solve.iteration import (
     StoppingRule,
     wants_to_stop,
 )
-from rankwise.solve.operators import JointProduct, NormalOperator
+from rankwise.solve.operators import JointProduct, NormalOperator, alone_product
 from rankwise.solve.rows import ScorableRows
 
 ROUNDING = 1e-15
@@ -381,16 +381,19 @@ class CGState:
         """
         # not by `Descent`: every shift follows the two coefficients of the step, runs side by side
         # share a pass over the rows, and what stands here between two steps is a checkpoint
+        # length of the step of the smallest alpha, to the minimum along its direction
         q = systems.left(self.p, image)
         r_squared, curvature = self.r @ self.r, self.p @ q
         if not curvature > 0.0:
             return False
         step_length = float(r_squared / curvature)
+        # residuals of the other alphas, which are multiples of its own
         zeta = self._next_zeta(step_length, systems.shifts)
         ratio = zeta / self.zeta
         self.is_whole = False
         self.r -= step_length * q
         beta = float((self.r @ self.r) / r_squared)
+        # unknowns and directions of every active alpha, and their validation scores
         arguments = (np.flatnonzero(self.active), step_length * ratio, zeta, beta * ratio**2)
         _update(self.W, self.P, self.r, *arguments)
         _update(self.W_scores, self.P_scores, systems.scores(self.r), *arguments)
@@ -538,14 +541,8 @@ def multishift_cg(
     another, which gives each of them a short recurrence of its own
     (docs/theory/large-scale.rst, eq. cg-shift).
     """
-    with serial_blas():
-        run = _CGRun.of(systems, rule, hooks or Hooks(), saved)
-        try:
-            while run.goes_on():
-                run.advance(systems.operator.apply(run.direction))
-        except KeyboardInterrupt:
-            run.interrupt()
-        return run.result()
+    alone = alone_product(systems.operator)
+    return side_by_side_cg([systems], alone, rule, [hooks or Hooks()], saved=saved)[0]
 
 
 def side_by_side_cg(
@@ -554,6 +551,7 @@ def side_by_side_cg(
     rule: StoppingRule,
     hooks: Sequence[Hooks],
     stopped: Reason | None = None,
+    saved: Mapping[str, NDArray[Any]] | None = None,
 ) -> list[CGResult]:
     """Solve several equations as `multishift_cg` does, an iteration of each in turn.
 
@@ -572,13 +570,16 @@ def side_by_side_cg(
         What to call on the way, one for each.
     stopped : str, optional
         Why the runs end before they begin, if a stop was requested already.
+    saved : mapping of arrays, optional
+        What a single run goes on from, as in `multishift_cg`.
     """
     with serial_blas():
-        runs = [_CGRun.of(one, rule, own) for one, own in zip(systems, hooks, strict=True)]
+        runs = [_CGRun.of(one, rule, own, saved) for one, own in zip(systems, hooks, strict=True)]
         for run in runs:
             run.reason = run.reason or stopped
         try:
             while going := [k for k, run in enumerate(runs) if run.goes_on()]:
+                # one application of all operators, a step of each run
                 images = product(np.stack([runs[k].direction for k in going]), going)
                 for k, image in zip(going, images, strict=True):
                     runs[k].advance(image)

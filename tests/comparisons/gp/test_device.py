@@ -7,7 +7,7 @@ from problems import close
 from rankwise import NumericalError, PreferenceGP
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.prior import DeviceMoments, factorize_kernel, moments_under
-from rankwise.core.devices import place
+from rankwise.core.namespaces import place
 
 pytestmark = pytest.mark.usefixtures("torch_on_one_thread")
 

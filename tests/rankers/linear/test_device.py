@@ -8,7 +8,7 @@ from scipy import sparse
 
 from problems import close, problem
 from rankwise import LinearRankRLS
-from rankwise.core.devices import place
+from rankwise.core.namespaces import place
 from rankwise.solve.moved_rows import rows_like
 from rankwise.solve.rows import as_rows
 

@@ -13,7 +13,7 @@ from rankwise import (
     RankRLSCV,
     leave_pair_out_auc,
 )
-from rankwise.core.devices import place
+from rankwise.core.namespaces import place
 from rankwise.features.function_space import Basis
 from rankwise.solve.normal_equations import System
 

@@ -77,8 +77,8 @@ from rankwise.core.checks import (
 )
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.comparisons.dates import as_days
-from rankwise.core.devices import as_given, on_host
 from rankwise.core.errors import ConvergenceWarning, InvalidInputError
+from rankwise.core.namespaces import as_given, on_host
 from rankwise.core.params import (
     Above,
     Advice,

@@ -30,8 +30,8 @@ from rankwise.comparisons.gp.terms import (
     with_theta,
 )
 from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
-from rankwise.core.devices import place
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import place
 from rankwise.core.storable import storable
 from rankwise.features.covariances import ParametricKernel, Scaled
 from rankwise.features.function_space import Expansion

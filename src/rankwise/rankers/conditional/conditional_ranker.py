@@ -21,9 +21,8 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import place
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
-from rankwise.core.namespaces import Array, like, to_host
+from rankwise.core.namespaces import Array, like, place, to_host
 from rankwise.core.params import AtLeast, Count, Shape, Size, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Finite

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Self, final
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.devices import on_device
+from rankwise.core.namespaces import on_device
 from rankwise.core.params import Advice, AtLeast, CheckedWith, Count, RandomSeed, checked
 from rankwise.core.storable import Counted, Finite
 from rankwise.features.components import Solver

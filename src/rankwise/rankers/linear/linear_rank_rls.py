@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.devices import place
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import place
 from rankwise.core.params import (
     Advice,
     ArrayOf,

@@ -441,8 +441,8 @@ class _PairProblem:
         sign = np.where(sign == 0.0, 1.0, sign) if equal else sign
         at = np.nonzero(sign)
         pairs = np.column_stack([first[at[0]], second[at[1]]])
-        turned = sign[at] < 0
-        pairs[turned] = pairs[turned, ::-1]
+        is_swapped = sign[at] < 0
+        pairs[is_swapped] = pairs[is_swapped, ::-1]
         kept = np.setdiff1d(np.arange(len(y)), np.concatenate([first, second]))
         if len(pairs) == 0 or len(np.unique(ranks[kept])) < 2:
             return pairs[:0], np.zeros(0), n_unequal

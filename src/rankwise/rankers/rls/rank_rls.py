@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.devices import on_device
-from rankwise.core.namespaces import memory_of
+from rankwise.core.namespaces import memory_of, on_device
 from rankwise.core.params import Advice, CheckedWith, Positive, RandomSeed, checked
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import (

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
-from rankwise.core.devices import on_device
 from rankwise.core.errors import ConvergenceWarning, warn_caller
+from rankwise.core.namespaces import on_device
 from rankwise.core.params import CheckedWith, RandomSeed, checked
 from rankwise.core.queries import TrainingData
 from rankwise.core.storable import Finite, Stored

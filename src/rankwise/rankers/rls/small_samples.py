@@ -17,7 +17,6 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import on_device, on_host
 from rankwise.core.display import (
     data_frame,
     decimals,
@@ -30,6 +29,7 @@ from rankwise.core.errors import (
     NothingToLearnError,
     NumericalError,
 )
+from rankwise.core.namespaces import on_device, on_host
 from rankwise.core.params import Advice, Count, Positive, Share, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
@@ -42,7 +42,6 @@ from rankwise.selection.holdouts import Folds
 from rankwise.selection.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.path import (
-    TRUSTED,
     as_measure,
     check_alphas,
     judge_pairs,
@@ -528,38 +527,25 @@ def permutation_test(
 def _best_values(
     space: FunctionSpace, data: TrainingData, alphas: FloatArray, measure: Measure
 ) -> FloatArray:
-    """Return the held-out value of each output at its best alpha."""
-    by_alpha = _values_of_queries if data.has_qid else _values_of_pairs
+    """Leave out all queries, or all pairs; return the value of each output at its best alpha."""
     sign = 1.0 if measure.greater_is_better else -1.0
-    goodness = sign * by_alpha(space, data, alphas, measure)
+    if data.has_qid:
+        graph, rows = PreferenceGraph.of(data, ties="keep"), np.arange(data.n_items)
+        found = leave_query_out(space, graph, Folds.by_query(data.queries), alphas)
+        queries = found.tied(data.queries.index)
+        paths = [
+            judge_scores(queries.output(k), y[:, None], data.queries, rows, measure, alphas)
+            for k, y in enumerate(data.scores.T)
+        ]
+    else:
+        pairs = leave_each_pair_out(
+            space, data, alphas, cost="magnitude", ties="keep", query_weight="items"
+        )
+        n_outputs = data.scores.shape[1]
+        paths = [judge_pairs(pairs.output(k), measure, alphas) for k in range(n_outputs)]
+    goodness = sign * np.stack([path.values for path in paths], axis=1)
     best = np.where(np.isnan(goodness), -np.inf, goodness).max(axis=0)
     return np.where(np.isinf(best), np.nan, sign * best)
-
-
-def _values_of_pairs(
-    space: FunctionSpace, data: TrainingData, alphas: FloatArray, measure: Measure
-) -> FloatArray:
-    """Leave out all pairs; return the value of each output, (n_alphas, n_outputs)."""
-    held_out = leave_each_pair_out(
-        space, data, alphas, cost="magnitude", ties="keep", query_weight="items"
-    )
-    shares = np.where(held_out.error[:, None] <= TRUSTED, held_out.concordance, np.nan)
-    return shares if measure.greater_is_better else 1 - shares
-
-
-def _values_of_queries(
-    space: FunctionSpace, data: TrainingData, alphas: FloatArray, measure: Measure
-) -> FloatArray:
-    """Leave out all queries; return the value of each output, (n_alphas, n_outputs)."""
-    graph = PreferenceGraph.of(data, ties="keep")
-    found = leave_query_out(space, graph, Folds.by_query(data.queries), alphas)
-    held_out = found.tied(data.queries.index)
-    rows = np.arange(data.n_items)
-    paths = [
-        judge_scores(held_out.output(k), y[:, None], data.queries, rows, measure, alphas)
-        for k, y in enumerate(data.scores.T)
-    ]
-    return np.stack([path.values for path in paths], axis=1)
 
 
 def _shuffles(

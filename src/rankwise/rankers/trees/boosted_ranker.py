@@ -21,8 +21,8 @@ from rankwise.core.checks import (
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.devices import as_given
 from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.namespaces import as_given
 from rankwise.core.params import (
     Above,
     Advice,

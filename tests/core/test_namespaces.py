@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from rankwise import MissingExtraError
-from rankwise.core.devices import on_device, place
 from rankwise.core.fused import fused_exp_product
 from rankwise.core.namespaces import (
     LEAF,
@@ -15,6 +14,8 @@ from rankwise.core.namespaces import (
     cholesky_solve,
     invert_factored,
     is_on_host,
+    on_device,
+    place,
     solve_rows,
 )
 
