@@ -38,6 +38,7 @@ TABLES = {
     "recommendation": "Recommendation, in CPU seconds of one core",
     "measures": "Measures",
     "whole_calls": "Whole calls, in CPU seconds",
+    "start": "What a fresh process pays, in CPU seconds",
     "transformers": "Features inside queries, in CPU seconds",
     "io": "Files",
     "ask": "Asking in a browser",

@@ -93,7 +93,7 @@ def on_workers(n_workers, paths):
     """Return seconds of statistics, of an iteration, and bytes per iteration."""
     with cluster(n_workers) as client:
         fit = DaskRankRLS(client=client).fit_files
-        fit(paths[:1], **COLUMNS)  # start and compile
+        fit(paths[:1], **COLUMNS)  # start the workers
         wall, cpu_s, ranker = measured(client, lambda: fit(paths, **COLUMNS))
         seen = []
 

@@ -121,7 +121,7 @@ def table() -> list[Row]:
         f"training to gap {TOL:g}, {N_QUERIES:,} queries x {N_ITEMS} items x "
         f"{N_FEATURES} features, NDCG @ 10, C = {C:g}"
     )
-    solve(PrimalPlanes(problem.X, problem.starts), problem.loss, C, StoppingRule(0.1, 1))  # compile
+    solve(PrimalPlanes(problem.X, problem.starts), problem.loss, C, StoppingRule(0.1, 1))  # warm-up
     start = time.perf_counter()
     solution = solve(PrimalPlanes(problem.X, problem.starts), problem.loss, C, StoppingRule(TOL))
     ours = time.perf_counter() - start

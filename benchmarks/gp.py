@@ -119,7 +119,7 @@ def fit_rows(name: str, points: Callable, bar: float) -> list[Row]:
             theirs = f"theirs {botorch_log_loss(model, X_test, test):.4f}"
     rows = []
     for kind, build in MODELS.items():
-        build().fit(X[:50], pairs=pairs[(pairs < 50).all(axis=1)])  # compilation
+        build().fit(X[:50], pairs=pairs[(pairs < 50).all(axis=1)])  # warm-up
         runs = [cpu(lambda build=build: build().fit(X, pairs=pairs)) for _ in range(N_FITS)]
         times = [seconds for seconds, _ in runs]
         seconds = min(times)
@@ -219,8 +219,8 @@ def live_rows() -> list[Row]:
     return rows
 
 
-def compile_everything() -> None:
-    """Run every kernel once, so that no row pays for compiling."""
+def warm_up() -> None:
+    """Run every kernel once, so that no row pays for loading."""
     rng = np.random.default_rng(0)
     X, f = cube(40, rng)
     gp = PreferenceGP().fit(X, pairs=draw_pairs(f, 60, rng))
@@ -238,7 +238,7 @@ def cpu(job: Callable):
 
 def table() -> list[Row]:
     """Return all rows, those of whole calls first; about two minutes on a quiet machine."""
-    compile_everything()
+    warm_up()
     return [
         *whole_fit_rows(),
         *taste_rows(),

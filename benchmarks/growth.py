@@ -87,7 +87,7 @@ def _timer(curve: Curve) -> Callable[[int], float]:
 
     def least(size: int) -> float:
         job = curve.prepare(size)
-        job()  # compilation, page faults
+        job()  # page faults
         gc.collect()
         times: list[float] = []
         while len(times) < MOST_REPEATS and (len(times) < 3 or sum(times) < LEAST_SECONDS):

@@ -240,8 +240,8 @@ CURVES = (
         lambda n: hold_out_queries(2**15, 2**15 // n),
         "O(n d^2 + Q d^3 + k n d)",
         (constant, linear),
-        "a jump at the end: small queries are taken out one by one, where refitting in "
-        "compiled code would be faster",
+        "a jump at the end: small queries are taken out one by one, where refitting would be "
+        "faster",
     ),
     Curve(
         "queries",

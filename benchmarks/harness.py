@@ -67,7 +67,7 @@ def timings(
     """Run the jobs in turn, several times, and return the times of each."""
     times: list[list[float]] = [[] for _ in jobs]
     for job in jobs:
-        job()  # warm-up: compilation, page faults
+        job()  # warm-up: imports, page faults
     for _ in range(1 if QUICK else repeats):
         for job, record in zip(jobs, times, strict=True):
             gc.collect()

@@ -76,7 +76,7 @@ def section() -> str:
         "weights from the direct solution, as a share of the largest. For a GPU see above."
     )
     table = [f"| {' | '.join(HEADER)} |", "|" + "---:|" * len(HEADER)]
-    measure(SIZES[0])  # compile
+    measure(SIZES[0])  # warm-up
     lines = [f"| {' | '.join(measure(n_items).cells())} |" for n_items in SIZES]
     return "\n".join([note, "", *table, *lines]) + "\n"
 

@@ -76,7 +76,7 @@ def table() -> list[Row]:
     R, held_out = stars(N_USERS, N_ITEMS, N_RATINGS)
     settings = ((0.3, "tol=0.3", 3), (1e-2, "the default", 2), (1e-3, "tol=1e-3", 1))
     with one_core():
-        ranking(R[:50], held_out[:50], 0.3)  # compilation
+        ranking(R[:50], held_out[:50], 0.3)  # warm-up
         return [compare(R, held_out, *setting) for setting in settings]
 
 

@@ -49,7 +49,7 @@ def seconds_of(job: Callable[[], object], clock: Callable[[], float]) -> float:
 
 def compare(C: float, where: str, clock: Callable[[], float]) -> Row:
     X, topic = documents()
-    RankSVM(C).fit(X[:500], topic[:500] == 0)  # compilation
+    RankSVM(C).fit(X[:500], topic[:500] == 0)  # warm-up
     ours, theirs, gaps = [], [], []
     for k in range(N_TOPICS):
         y, ranker = (topic == k).astype(float), RankSVM(C)
