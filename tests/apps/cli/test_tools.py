@@ -208,7 +208,7 @@ def test_a_leaderboard_of_every_person(run, folder):
     assert "margins are ignored" in told
     assert "the 2 judges count alike; --judges learns" in told
     for options, message in (
-        (("--person", "ann"), "--person and --persons must come with --tastes"),
+        (("--person", "ann"), "--person must come with --tastes"),
         (("--tastes", "--judges"), "--tastes must be used without --judges"),
         (("--tastes", "--person", "anne"), "Did you mean 'ann'?"),
         (("--half-life", "5"), "--half-life must come with dates"),

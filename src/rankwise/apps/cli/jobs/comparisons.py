@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 import rankwise
 from rankwise.apps.cli.commands import LeaderboardCommand, Prefer
 from rankwise.apps.cli.jobs.files import check_target, read_named
-from rankwise.apps.cli.jobs.parameters import values_of
+from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.comparisons.leaderboard import Leaderboard, LeaderboardFormat
@@ -342,10 +342,7 @@ def _board_of_tastes(
 
 def _check_tastes(command: LeaderboardCommand) -> None:
     """Refuse options that exclude tastes, or that need them."""
-    if (command.person is not None or command.persons is not None) and not command.tastes:
-        raise InvalidInputError(
-            "--person and --persons must come with --tastes, which learns an order for each person."
-        )
+    refuse_alone(command, ["person", "persons"], "tastes")
     if command.tastes and {"judges", "clustered"} & set(command.parameters):
         raise InvalidInputError(
             "--tastes must be used without --judges and --clustered: it learns an order for every "
