@@ -234,18 +234,53 @@ def make_app(
     ['b', 'a']
     """
     try:
-        from anyio import CapacityLimiter, fail_after, to_thread  # noqa: PLC0415 - with starlette
         from starlette.applications import Starlette  # noqa: PLC0415 - optional dependency
         from starlette.exceptions import HTTPException  # noqa: PLC0415
-        from starlette.requests import ClientDisconnect  # noqa: PLC0415
         from starlette.responses import Response  # noqa: PLC0415
         from starlette.routing import Route  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("Serving", "starlette", "serve") from error
-    # one service for all requests, a limited number of threads for scoring
+    # one service for all requests
     name = type(ranker).__name__ if name is None else name
     service = _service(ranker, max_items, max_bytes, timeout, name, version)
     description = openapi(service.facts(), service.reader)
+
+    async def health(_: Any) -> Any:
+        return Response(json.dumps(service.facts()), media_type="application/json")
+
+    async def described(_: Any) -> Any:
+        return Response(json.dumps(description), media_type="application/json")
+
+    async def docs(_: Any) -> Any:
+        headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return Response(docs_page(description), 200, headers, "text/html")
+
+    async def metrics(_: Any) -> Any:
+        return Response(service.counters.text(), media_type="text/plain; version=0.0.4")
+
+    async def unknown(_: Any, error: Any) -> Any:
+        service.counters.add(error.status_code, 0, 0.0)
+        content = _error(
+            f"{error.detail}: POST /rank, GET /health, GET /docs and GET /metrics are there."
+        )
+        return Response(content, error.status_code, error.headers, "application/json")
+
+    routes = [
+        Route("/rank", _ranking_endpoint(service), methods=["POST"]),
+        Route("/health", health),
+        Route("/metrics", metrics),
+        Route("/openapi.json", described),
+        Route("/docs", docs),
+    ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: unknown})
+
+
+def _ranking_endpoint(service: RankService) -> Any:
+    """Return the endpoint that ranks; few requests are read and scored at the same time."""
+    from anyio import CapacityLimiter, fail_after, to_thread  # noqa: PLC0415 - with starlette
+    from starlette.requests import ClientDisconnect  # noqa: PLC0415
+    from starlette.responses import Response  # noqa: PLC0415
+
     threads = CapacityLimiter(N_THREADS)
 
     async def rank(request: Any) -> Any:
@@ -272,34 +307,7 @@ def make_app(
         service.counters.add(status, n_items, time.perf_counter() - start)
         return Response(content, status, headers, media_type="application/json")
 
-    async def health(_: Any) -> Any:
-        return Response(json.dumps(service.facts()), media_type="application/json")
-
-    async def described(_: Any) -> Any:
-        return Response(json.dumps(description), media_type="application/json")
-
-    async def docs(_: Any) -> Any:
-        headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
-        return Response(docs_page(description), 200, headers, "text/html")
-
-    async def metrics(_: Any) -> Any:
-        return Response(service.counters.text(), media_type="text/plain; version=0.0.4")
-
-    async def unknown(_: Any, error: Any) -> Any:
-        service.counters.add(error.status_code, 0, 0.0)
-        content = _error(
-            f"{error.detail}: POST /rank, GET /health, GET /docs and GET /metrics are there."
-        )
-        return Response(content, error.status_code, error.headers, "application/json")
-
-    routes = [
-        Route("/rank", rank, methods=["POST"]),
-        Route("/health", health),
-        Route("/metrics", metrics),
-        Route("/openapi.json", described),
-        Route("/docs", docs),
-    ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: unknown})
+    return rank
 
 
 def _service(
