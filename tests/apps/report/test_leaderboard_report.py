@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from rankwise import MissingExtraError, leaderboard, leaderboard_report
+from rankwise.apps.cli.commands import LeaderboardCommand
+from rankwise.apps.cli.jobs.comparisons import leaderboard as run_leaderboard
 from rankwise.apps.report.figures import heat_map
 from rankwise.core.display import interval_chart
 from rankwise.io import read_comparisons
@@ -102,7 +104,19 @@ def test_judges_effects_and_ties_are_on_the_page():
     plain = leaderboard_report(leaderboard(GAMES)).html
     assert ">Judges</h2>" not in plain
     assert ">Effects</h2>" not in plain
-    assert "ties" not in plain
+    assert "Answers may be ties" not in plain
+    assert "of the answers are ties" not in plain
+
+
+def test_the_reading_and_the_audit_are_on_the_page():
+    table = read_comparisons(battles(8))
+    board = leaderboard(table, random_state=0)
+    page = leaderboard_report(board, table, categories={"German": board}).html
+    for title in ("Audit", "Neighbours", "Only German", "How the table was read"):
+        assert f">{title}</h2>" in page
+    for finding in board.audit().findings:
+        assert finding.probe in page
+    assert "winner: result" in page
 
 
 def test_who_beats_whom_is_a_map_of_sixty_items():
@@ -172,10 +186,11 @@ def test_modules_of_reports_load_without_optional_packages():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path):
+def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path, capsys):
     path = tmp_path / "model_battles-2024.csv"
     path.write_text("winner,loser\n" + "".join(f"{a},{b}\n" for a, b in GAMES))
-    command = [sys.executable, "-m", "rankwise", "leaderboard", str(path), "-o", "board.html"]
-    subprocess.run(command, check=True, cwd=tmp_path, capture_output=True)
+    run_leaderboard(
+        LeaderboardCommand(comparisons=path, output=tmp_path / "board.html", parameters={})
+    )
     page = (tmp_path / "board.html").read_text()
     assert "<title>Leaderboard: model battles 2024</title>" in page

@@ -17,7 +17,9 @@ from rankwise.apps.report.figures import FigureWriter
 from rankwise.apps.report.sections import (
     JudgedModels,
     Section,
+    audit_sections,
     calibration_section,
+    category_section,
     comparison_section,
     effects_section,
     evaluations_of,
@@ -30,6 +32,7 @@ from rankwise.apps.report.sections import (
     queries_section,
     ranker_of,
     ranking_section,
+    reading_section,
     roc_section,
     selection_sections,
     training_section,
@@ -166,9 +169,13 @@ def make_report(
 
 
 def leaderboard_report(
-    board: Leaderboard, table: ComparisonTable | None = None, *, title: str = "Leaderboard"
+    board: Leaderboard,
+    table: ComparisonTable | None = None,
+    *,
+    title: str = "Leaderboard",
+    categories: Mapping[str, Leaderboard] | None = None,
 ) -> Report:
-    """Make a page about a leaderboard: scores with intervals, who beats whom, effects, judges.
+    """Make a page about a leaderboard: scores, who beats whom, effects, judges, and its audit.
 
     Parameters
     ----------
@@ -178,6 +185,8 @@ def leaderboard_report(
         The comparisons, to count how often each item was preferred.
     title : str
         The title of the page.
+    categories : mapping of str to Leaderboard, optional
+        Leaderboards of parts of the comparisons, such as languages.
 
     Returns
     -------
@@ -195,6 +204,9 @@ def leaderboard_report(
         pairs_section(board, table),
         effects_section(board),
         judges_section(board),
+        *(audit_sections(board.audit()) if board.auditor is not None else ()),
+        *(category_section(name, one) for name, one in (categories or {}).items()),
+        reading_section(board),
     ]
     sections = [part for part in parts if part is not None]
     first = board.rows()[0]

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from rankwise.apps.report.figures import FigureWriter, Inline, heat_map
+from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
 from rankwise.core.arrays import FloatArray
@@ -569,6 +570,9 @@ def _leave_pairs_out(
     )
 
 
+MOST_NEIGHBOURS = 30
+"""Rows shown of neighbours, and of the leaderboard of a category."""
+
 MOST_DRAWN, MOST_MAPPED, MOST_PAIRED = 100, 60, 12
 """Items of a leaderboard that are drawn, compared in a heat map, and compared in a table."""
 
@@ -664,6 +668,45 @@ def judges_section(board: Leaderboard) -> Section | None:
         "a judge answers at random or the wrong way round.",
     )
     return Section("Judges", text, (("Judges", board.judges.cells()),))
+
+
+def reading_section(board: Leaderboard) -> Section | None:
+    """Say how the comparisons were read."""
+    return Section("How the table was read", board.reading_) if board.reading_ else None
+
+
+def audit_sections(audit: Audit) -> list[Section]:
+    """Show what each probe of an audit says, and which neighbours are separated."""
+    flagged = ", ".join(one.probe for one in audit.flagged)
+    text = [
+        f"Flagged: {flagged}." if flagged else "Nothing is flagged.",
+        "A flag stands where the evidence clears the bar; every number has its interval.",
+    ]
+    text += [f"Not looked at: {name}, since {why}." for name, why in audit.left_out.items()]
+    rows = [["probe", "what the answers say", "bar for a flag"]]
+    rows += [[f"{f.probe} (!)" if f.is_flagged else f.probe, f.said, f.bar] for f in audit.findings]
+    return [Section("Audit", tuple(text), (("Audit", rows),)), _neighbours_section(audit)]
+
+
+def _neighbours_section(audit: Audit) -> Section:
+    """Show which neighbours are separated, and how many more answers the others need."""
+    rows = [["above", "below", "probability of this order", "separated", "more answers each"]]
+    for row in audit["neighbours"].rows[:MOST_NEIGHBOURS]:
+        separated = "together" if row["separated_together"] else "alone" if row["separated"] else ""
+        needed = "" if row["separated"] else f"{row['more_answers_each']:,.0f}"
+        names = (short_label(str(row["above"])), short_label(str(row["below"])))
+        rows.append([*names, decimals(row["probability"], 2), separated, needed])
+    text = (
+        "Neighbours separated alone hold one by one, those separated together hold all at once. "
+        "The last column says about how many more answers both items need to be separated.",
+    )
+    return Section("Neighbours", text, (("Neighbours", rows),))
+
+
+def category_section(name: str, board: Leaderboard) -> Section:
+    """Show the leaderboard of a category."""
+    header, body = board.top(MOST_NEIGHBOURS).cells()
+    return Section(f"Only {name}", (), ((f"Only {name}", [header, *body]),))
 
 
 def _win_counts(table: ComparisonTable, names: Sequence[Any]) -> FloatArray:
