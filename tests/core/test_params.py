@@ -97,7 +97,7 @@ def test_numbers_of_python_and_numpy_are_taken_as_floats(good):
     "bad",
     [0, -1.0, True, np.True_, np.nan, np.inf, -np.inf, 1j, np.complex64(1), 10**400, "1", None,
      pd.NA, pd.NaT, [1.0], np.array(1.0), np.array([1.0]), np.ma.masked, pd.Series([1.0]),
-     Fraction(1, 2), object()],
+     Fraction(1, 2), object],
     ids=repr,
 )  # fmt: skip
 def test_anything_else_is_refused_in_one_sentence(bad):

@@ -264,7 +264,7 @@ def leaderboard(
     flags = {"judges": judges, "clustered": by_question or clustered, "first": first}
     for name, flag in flags.items():
         check_flag(name, flag)
-    if deviation not in (None, np.inf) and not 1e-100 < real_number(deviation) < 1e100:
+    if deviation is not None and not _is_deviation(deviation):
         raise InvalidInputError(
             f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
             "learn it."
@@ -290,7 +290,7 @@ def leaderboard(
         )
     with few_threads(table.n_items):
         notes: tuple[str, ...] = ()
-        if half_life == "auto":
+        if isinstance(half_life, str) and half_life == "auto":
             half_life = learned_half_life(table, rating.of_comparisons)
             notes = (_half_life_note(half_life),)
         table = table if half_life is None else table.decayed(half_life)
@@ -299,6 +299,12 @@ def leaderboard(
             notes += (f"{board.n_groups} groups of items never met: ranked inside groups",)
         reading = (*table.reading, *notes)
         return replace(board, reading_=reading, auditor=partial(_audited, rating, table))
+
+
+def _is_deviation(deviation: Any) -> bool:
+    """Tell whether a value is a deviation that doubles can hold, or infinite."""
+    value = real_number(deviation)
+    return value == np.inf or 1e-100 < value < 1e100
 
 
 def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Audit:

@@ -1075,6 +1075,8 @@ class PreferenceGP(Ranker):
         if not isinstance(likelihood, ByJudge) or len(unknown) == 0:
             return found
         n_answers = sum_by(self._recorded.judges, self._recorded.count, likelihood.n_judges + 1)
+        if not n_answers[1:].any():  # the answers of all judges were taken back
+            return found
         share = n_answers[1:] / n_answers[1:].sum()
         mixed = np.zeros_like(found[unknown])
         for judge in np.flatnonzero(share > 0.0).tolist():
