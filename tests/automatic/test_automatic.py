@@ -43,6 +43,28 @@ def as_table(X, y, seed=0):
     return table
 
 
+def drawn_for_users(seed, n_queries=150):
+    """Draw queries in which a text that is constant in each decides what a feature means."""
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), 8)
+    x, user = rng.normal(size=len(qid)), rng.integers(4, size=n_queries)[qid]
+    likes = np.where(user % 2 == 0, x, -x) + 0.2 * rng.normal(size=len(qid))
+    table = np.column_stack([x.astype(object), np.array(["a", "b", "c", "d"], object)[user]])
+    return table, np.digitize(likes, [0.0, 1.0]).astype(float), qid
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_text_that_is_constant_in_queries_is_used_by_trees_and_judged_honestly(seed):
+    X, y, qid = drawn_for_users(seed)
+    ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+    fresh = drawn_for_users(seed + 10)
+    scores = ranker.predict(fresh[0], qid=fresh[2])
+    value = evaluate(fresh[1], scores, fresh[2], MEASURE).mean[0]
+    assert value > 0.9  # 0.7 without the text
+    assert abs(value - ranker.honest_value_.value) < 0.05
+    assert "trees" in ranker.leaderboard_.entries[1].name
+
+
 @pytest.fixture(params=[SearchRanker(MEASURE, basis=50), AutoRanker(MEASURE, time_budget=1e-6)],
                 ids=["SearchRanker", "AutoRanker"])  # fmt: skip
 def ranker(request):

@@ -37,8 +37,8 @@ KERNEL_DORM_CS = (0.01, 0.3)
 N_TREES, STAGE, PATIENCE = 200, 10, 2
 """Largest number of trees, trees per stage, and stages without improvement before the end."""
 
-FEATURE_SHARE, FEATURES_OF_TREE = 0.3, 40
-"""Share of the features that a tree is grown from, and their largest number, about."""
+FEATURE_SHARE, LEAST_FEATURES, FEATURES_OF_TREE = 0.3, 4, 40
+"""Share of the features that a tree is grown from, their smallest and largest number, about."""
 
 MANY_ITEMS = 50_000
 """Number of items from which trees have more leaves."""
@@ -345,7 +345,9 @@ def _trees(loss: Any) -> Search:
 
     def search(trial: Trial) -> list[SettingsPath]:
         leaves = 31 if trial.data.n_items >= MANY_ITEMS else 15
-        share = min(FEATURE_SHARE, FEATURES_OF_TREE / trial.features("raw_ranked").shape[1])
+        width = trial.features("raw_ranked").shape[1]
+        wanted = np.clip(FEATURE_SHARE * width, LEAST_FEATURES, FEATURES_OF_TREE)
+        share = float(min(wanted / width, 1.0))
         # many small trees: the number is chosen by the held-out value
         ranker = BoostedRanker(
             loss,
