@@ -277,10 +277,12 @@ def make_app(
 
 def _ranking_endpoint(service: RankService) -> Any:
     """Return the endpoint that ranks; few requests are read and scored at the same time."""
-    from anyio import CapacityLimiter, fail_after, to_thread  # noqa: PLC0415 - with starlette
-    from starlette.requests import ClientDisconnect  # noqa: PLC0415
-    from starlette.responses import Response  # noqa: PLC0415
-
+    try:
+        from anyio import CapacityLimiter, fail_after, to_thread  # noqa: PLC0415 - with starlette
+        from starlette.requests import ClientDisconnect  # noqa: PLC0415
+        from starlette.responses import Response  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Serving", "starlette", "serve") from error
     threads = CapacityLimiter(N_THREADS)
 
     async def rank(request: Any) -> Any:
