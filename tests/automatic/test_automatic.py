@@ -16,6 +16,8 @@ from rankwise.automatic.auto_ranker import _Board, _Tried
 from rankwise.automatic.families import FAMILIES, SettingsPath, Trial
 from rankwise.core.errors import MissingExtraError
 from rankwise.core.queries import Queries, TrainingData
+from rankwise.rankers.dorm.cutting_planes import _ColumnGeneration
+from rankwise.rankers.svm.newton import NewtonDescent
 from rankwise.rankers.trees import boosted_ranker
 from rankwise.selection.holdouts import Folds
 
@@ -225,14 +227,54 @@ def test_a_callback_or_ctrl_c_keeps_the_best_so_far(monkeypatch):
 
     def interrupt(step):
         assert "best so far" in step.label
-        if step.iteration == 2:
+        if step.iteration == 3:
             monkeypatch.setattr(
                 families.RankSVM, "fit_path", lambda *_, **__: signal.raise_signal(signal.SIGINT)
             )
 
     ranker = AutoRanker(MEASURE, progress=interrupt).fit(X, y, qid=qid)
     assert ranker.ending_reason_ == "interrupted"
-    assert len(ranker.leaderboard_.entries) == 3
+    assert len(ranker.leaderboard_.entries) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "solver", "method"),
+    [
+        ("RankSVM", NewtonDescent, "run"),
+        ("linear DORM", _ColumnGeneration, "make_pass"),
+        ("Gaussian DORM", _ColumnGeneration, "make_pass"),
+    ],
+)
+def test_ctrl_c_inside_a_solver_ends_the_search(monkeypatch, name, solver, method):
+    """Solvers keep their best point at Ctrl-C, and the search must not take it for a result."""
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    def watch(step):
+        if step.label.endswith(f"trying {name}"):
+            monkeypatch.setattr(solver, method, interrupt)
+        elif "fitting the best" in step.label:
+            monkeypatch.undo()
+
+    X, y, qid = drawn(n_queries=15)
+    ranker = AutoRanker(MEASURE, time_budget=None, progress=watch).fit(X, y, qid=qid)
+    assert ranker.ending_reason_ == "interrupted"
+    names = [family.name for family in FAMILIES]
+    tried = {entry.name for entry in ranker.leaderboard_.entries} - {"sum"}
+    assert tried == set(names[: names.index(name)])
+    assert ranker.predict(X, qid=qid).shape == y.shape
+
+
+def test_trees_are_tried_directly_after_the_first_linear_family():
+    assert [family.name for family in FAMILIES[:2]] == [
+        "linear RankRLS",
+        "RankRLS trees with ranks",
+    ]
+    X, y, qid = drawn()
+    ranker = AutoRanker(MEASURE, progress=lambda step: step.iteration == 2).fit(X, y, qid=qid)
+    names = [entry.name for entry in ranker.leaderboard_.entries]
+    assert "RankRLS trees with ranks" in names
 
 
 def test_families_that_need_too_much_memory_are_named():

@@ -184,11 +184,11 @@ class AutoRanker(SumOfRankers):
     """Find a good ranker for raw data, and estimate how good it is on unseen queries.
 
     Families are tried from the cheapest to the dearest: linear RankRLS, RankSVM and Gaussian
-    RankRLS on features scaled or ranked inside queries, DORM, and trees for the RankRLS loss and
-    for lambdarank. For each setting of a family, every query is scored by a model that has not seen
-    it, from folds that all families share. The standardised scores of the best settings are added
-    up, each family weighted by the evidence that it is as good as the best one, and the sum is
-    fitted to all data.
+    RankRLS on features scaled or ranked inside queries, DORM, and trees for lambdarank. Trees for
+    the RankRLS loss are tried second, so that a short search has tried some. For each setting of a
+    family, every query is scored by a model that has not seen it, from folds that all families
+    share. The standardised scores of the best settings are added up, each family weighted by the
+    evidence that it is as good as the best one, and the sum is fitted to all data.
 
     To estimate how good it is, for each fold the other folds choose settings and weights again, and
     their choice is measured on this fold. The mean over all queries is `honest_value_`.

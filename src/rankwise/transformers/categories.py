@@ -169,7 +169,9 @@ class WithinQueryEncoder(QueryTransformer):
         number, n_categories = found.categories[k], len(self.categories_[k])
         count = np.bincount(number, minlength=n_categories)
         if not found.varies[k]:
-            return 1.0 + np.argsort(np.argsort(count, kind="stable"))
+            codes = np.empty(n_categories)
+            codes[np.argsort(count, kind="stable")] = np.arange(1, n_categories + 1)
+            return codes
         total = sum_by(number, found.excess, n_categories)
         return found.codes(total, count, self.smoothing)
 
