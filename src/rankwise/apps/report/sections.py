@@ -146,21 +146,29 @@ def training_section(judged: JudgedModels) -> Section:
     )
 
 
-def _overlap_with_training(judged: JudgedModels) -> str:
-    """Say how many of the queries were in the models' training data, as far as known."""
+def queries_learned_from(judged: JudgedModels) -> dict[str, int | None]:
+    """Count, for each model, the queries given that it learned from; None if it cannot be told."""
     given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
-    seen = []
+    found: dict[str, int | None] = {}
     for name, model in judged.rankers.items():
         remembered = getattr(ranker_of(model), "training_queries_", None)
-        if given is None or remembered is None:
-            return "If a model has seen these items in training, its values below are too good."
-        if count := remembered.seen(given):
-            seen.append(f"{count} by {name!r}")
+        found[name] = None
+        if given is not None and remembered is not None:
+            found[name] = remembered.seen(given)
+    return found
+
+
+def _overlap_with_training(judged: JudgedModels) -> str:
+    """Say how many of the queries were in the models' training data, as far as known."""
+    learned = queries_learned_from(judged)
+    if None in learned.values():
+        return "If a model has seen these items in training, its values on them are too good."
+    seen = [f"{count} by {name!r}" for name, count in learned.items() if count]
     if not seen:
         return "No model has learned from these queries."
     return (
         f"Of the {judged.queries.n_queries} queries, some were learned from: {', '.join(seen)}. "
-        "The values below are too good."
+        "Values on these are too good."
     )
 
 
@@ -203,6 +211,7 @@ def measures_section(
         if several
         else "There is only one ranking, so there is no interval over queries."
     ]
+    text.append(_overlap_with_training(judged))
     # queries without a value, and a figure of all values
     undefined = int(first.n_undefined.max())
     if undefined:
@@ -474,10 +483,8 @@ def roc_section(
     """Draw the ROC curve of two classes; for few items, with the leave-pair-out interval."""
     if judged.has_qid or len(np.unique(judged.y)) != 2:
         return None
-    # curves of the fitted models, then of models without each pair
-    models = judged.rankers.items()
-    curves = {name: _roc(judged.y, _scores(model, judged)) for name, model in models}
-    text = ["The curve of a model shows the items given here, scored by the fitted model."]
+    # curves of models without each pair, then of the fitted models
+    text, curves = [], {}
     if estimates:
         text.append(
             "The leave-pair-out estimate, and the curve of unseen pairs, come from models that are "
@@ -485,10 +492,17 @@ def roc_section(
             "items even if the model has seen them, unless alpha was chosen on them."
         )
         unseen = {name: e.roc for name, e in estimates.items() if e.roc is not None}
-        curves |= {
+        curves = {
             f"{name}, unseen pairs": (roc.false_positive_rate, roc.true_positive_rate)
             for name, roc in unseen.items()
         }
+    text.append(
+        "The curve of the fitted model shows the items given here: too good if it learned from "
+        "them."
+    )
+    for name, model in judged.rankers.items():
+        label = f"{name}, items given" if estimates else name
+        curves[label] = _roc(judged.y, _scores(model, judged))
     figure = draw.draw(
         lambda ax: _paint_roc(ax, curves),
         "ROC curve: share of the upper class found against share of the lower class",
@@ -523,7 +537,7 @@ def _roc(y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _paint_roc(ax: Any, curves: dict[str, tuple[FloatArray, FloatArray]]) -> None:
     ax.plot([0, 1], [0, 1], "--", color="grey", linewidth=0.8)
     for name, (false, hits) in curves.items():
-        ax.plot(false, hits, label=name)
+        ax.plot(false, hits, ":" if name.endswith(", items given") else "-", label=name)
     ax.set_xlabel("share of the lower class")
     ax.set_ylabel("share of the upper class")
     if len(curves) > 1:

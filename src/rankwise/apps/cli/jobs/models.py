@@ -6,6 +6,7 @@ waits for what another one needs.
 
 import sys
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -308,9 +309,7 @@ def export(command: ExportCommand) -> None:
 def serve(command: ServeCommand) -> None:
     """Serve until Ctrl-C."""
     ranker = load_ranker(command.model)
-    print(
-        f"Serving {command.model} on http://{command.host}:{command.port}; Ctrl-C ends.", flush=True
-    )
+    version = sha256(command.model.read_bytes()).hexdigest()[:12]
     rankwise.serve_ranker(
         ranker,
         host=command.host,
@@ -318,4 +317,7 @@ def serve(command: ServeCommand) -> None:
         max_items=command.max_items,
         max_bytes=command.max_bytes,
         timeout=command.timeout,
+        name=command.model.name,
+        version=version,
+        announce=lambda link: print(f"Serving {command.model} on {link}; Ctrl-C ends.", flush=True),
     )
