@@ -71,7 +71,7 @@ def read(path: Files, **options: Any) -> RankingData:
     """
     first, *others = files_of(path)
     if len({format_suffix(one) in TABLE_SUFFIXES for one in (first, *others)}) > 1:
-        names = ", ".join(map(os.fspath, (first, *others)))
+        names = ", ".join(str(one) for one in (first, *others))
         raise DataFileError(f"Files must all be tables, or all svmlight files: got {names}.")
     data = _read_file(first, **options)
     if not others:
