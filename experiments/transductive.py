@@ -14,7 +14,7 @@ from scipy.linalg import cho_factor, cho_solve, lstsq
 from experiments.harness import markdown_table
 from experiments.letor_data import Part, join, read_parts
 from rankwise import Concordance, Gaussian, Linear, PreferenceGraph, RankRLSCV, evaluate
-from rankwise.solve.normal_equations import Dual
+from rankwise.solve.normal_equations import System
 
 SETS = {"MQ2008": "MQ2008", "OHSUMED_LETOR3": "OHSUMED (LETOR 3.0)"}
 N_KNOWN = (5, 10, 20)
@@ -68,12 +68,12 @@ def scored_together(
         **preferences,
     )
     rows = np.vstack([known.X, new.X])
-    system = Dual.of(graph, kernel(rows, rows))
-    S = system.matrix()
+    system, root = System.dual(graph, kernel(rows, rows)), graph.laplacian.root()
+    S = np.ascontiguousarray(system.matrix)
     S.flat[:: len(S) + 1] += alpha
     B = cho_solve(cho_factor(S), np.eye(len(S)))
     # the residuals of left-out queries, as a matrix that multiplies the targets
-    query = system.root.component
+    query = root.component
     residual = np.empty_like(B)
     for one in np.unique(query):
         U = np.flatnonzero(query == one)
@@ -84,7 +84,7 @@ def scored_together(
     targets[is_new] = lstsq(
         residual[:, is_new], -residual[:, ~is_new] @ targets[~is_new], lapack_driver="gelsy"
     )[0]
-    return system.root.to_scores(targets[:, None])[n_known:, 0]
+    return root.to_scores(targets[:, None])[n_known:, 0]
 
 
 def values(drawn: Draw, kernel: Linear | Gaussian) -> tuple[float, float]:

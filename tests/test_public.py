@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import rankwise
-from architecture import stub
+from architecture import options, stub
 from systems import loaded_by_scikit_learn
 
 NAMES = [name for name in rankwise.__all__ if name != "__version__"]
@@ -27,6 +27,11 @@ def test_every_public_name_is_documented_with_an_example(name):
 def test_type_checkers_see_the_same_names():
     """`python tests/architecture/stub.py` writes the stub."""
     assert stub.PATH.read_text(encoding="utf-8") == stub.stub()
+
+
+def test_the_options_of_rankers_are_current():
+    """`python tests/architecture/options.py` writes the file of options."""
+    assert options.PATH.read_text(encoding="utf-8") == options.text()
 
 
 def test_an_unknown_name_is_an_attribute_error():

@@ -1,8 +1,10 @@
 """What the README says works."""
 
 import inspect
+import io
 import re
 import shlex
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +20,7 @@ from rankwise.rankers.base import Ranker
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 
 def blocks(language):
@@ -45,9 +48,24 @@ def test_python_blocks_run(tmp_path, monkeypatch, capsys):
     assert rankwise.load("digits.model").kernel == "gaussian"
 
 
-def test_first_python_block_has_ten_lines():
-    lines = [line for line in blocks("python")[0].splitlines() if line.strip()]
-    assert len(lines) <= 10
+def test_blocks_of_the_doors_print_what_stands_below_them():
+    """Digits of numbers may differ between machines: they agree to a few percent."""
+    block = r"((?:(?!```).)*?)"
+    doors = re.findall(rf"^```python\n{block}^```\n\n```text\n{block}^```$", README, re.M | re.S)
+    assert len(doors) == 3
+    for text, shown in doors:
+        assert len([line for line in text.splitlines() if line.strip()]) <= 10
+        with redirect_stdout(io.StringIO()) as out:
+            exec(compile(text, "README.md", "exec"), {})
+        assert NUMBER.sub("#", out.getvalue()).split() == NUMBER.sub("#", shown).split()
+        found, expected = ([float(n) for n in NUMBER.findall(t)] for t in (out.getvalue(), shown))
+        np.testing.assert_allclose(found, expected, rtol=0.05, atol=0.05)
+
+
+def test_the_part_before_the_reference_is_short():
+    door = README[: README.index("# Reference")]
+    prose = re.sub(r"```.*?```|<picture>.*?</picture>|^\|[^\n]*$", "", door, flags=re.S | re.M)
+    assert len(prose.split()) <= 700
 
 
 def test_rankwise_commands_run(tmp_path, monkeypatch):

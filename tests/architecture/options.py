@@ -11,7 +11,7 @@ import re
 
 import rankwise
 from rankwise.apps.cli.jobs.parameters import GRIDS, kernel_fields
-from rankwise.apps.cli.parameters import PATH
+from rankwise.apps.cli.parameters import PATH, flag_of
 from rankwise.core.params import rules_of
 from rankwise.features.kernels import KERNELS
 
@@ -94,6 +94,8 @@ def option_of(name, rule, default, text):
         default = None
     elif names:
         metavar = "|".join(["NUMBER", *names] if rule.reads in ("number", "integer") else names)
+    if name == "memory":
+        metavar, default = "SIZE", f"{default >> 30}G"
     if name == "random_state":
         default, text = SEED, ABOUT_SEED
     shown = default if default is None or isinstance(default, bool) else str(default)
@@ -130,11 +132,13 @@ def help_text(owner, name):
     text = next(text for names, text in entries if name in names.split(", "))
     if found := re.match(r"\s*As in `(\w+)`", text):
         return help_text(getattr(rankwise, found[1]), name)
-    return sentence(text)
+    return sentence(text, inspect.signature(owner).parameters)
 
 
-def sentence(text):
-    """Return the first sentence without the marks of reStructuredText."""
+def sentence(text, parameters):
+    """Return the first sentence without the marks of reStructuredText; parameters are options."""
+    named = "|".join(parameters)
+    text = re.sub(rf"(?<!`)`({named})`(?!`)", lambda m: flag_of(m[1]), text)
     plain = re.sub(r":\w+:`([^`]*)`|``?([^`]*)``?", lambda m: m[1] or m[2], " ".join(text.split()))
     plain = plain.replace("\\", "")
     return re.split(r"(?<=[\w|)\"])\.(?:\s|$)", plain)[0].rstrip(".") + "."

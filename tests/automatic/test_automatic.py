@@ -14,8 +14,11 @@ from rankwise import AutoRanker, InvalidInputError, SearchRanker, evaluate, pars
 from rankwise.automatic import families
 from rankwise.automatic.auto_ranker import _Board, _Tried
 from rankwise.automatic.families import FAMILIES, SettingsPath, Trial
+from rankwise.automatic.sum_of_rankers import fit_preparation, prepared_without
 from rankwise.core.errors import MissingExtraError
 from rankwise.core.queries import Queries, TrainingData
+from rankwise.rankers.dorm.cutting_planes import _ColumnGeneration
+from rankwise.rankers.svm.newton import NewtonDescent
 from rankwise.rankers.trees import boosted_ranker
 from rankwise.selection.holdouts import Folds
 
@@ -41,6 +44,74 @@ def as_table(X, y, seed=0):
     table[:, 3] = np.where(y > 1, "good", "poor")
     table[rng.random(len(X)) < 0.1, 0] = None
     return table
+
+
+def drawn_for_users(seed, n_queries=150):
+    """Draw queries in which a text that is constant in each decides what a feature means."""
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), 8)
+    x, user = rng.normal(size=len(qid)), rng.integers(4, size=n_queries)[qid]
+    likes = np.where(user % 2 == 0, x, -x) + 0.2 * rng.normal(size=len(qid))
+    table = np.column_stack([x.astype(object), np.array(["a", "b", "c", "d"], object)[user]])
+    return table, np.digitize(likes, [0.0, 1.0]).astype(float), qid
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_text_that_is_constant_in_queries_is_used_by_trees_and_judged_honestly(seed):
+    X, y, qid = drawn_for_users(seed)
+    ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+    fresh = drawn_for_users(seed + 10)
+    scores = ranker.predict(fresh[0], qid=fresh[2])
+    value = evaluate(fresh[1], scores, fresh[2], MEASURE).mean[0]
+    assert value > 0.9  # 0.7 without the text
+    assert abs(value - ranker.honest_value_.value) < 0.05
+    assert "trees" in ranker.leaderboard_.entries[1].name
+
+
+def drawn_with_rare_categories(seed, strength, n_queries=60, n_columns=6):
+    """Draw queries of text only, whose many categories have effects of some strength."""
+    effects = np.random.default_rng(99).normal(size=(n_columns, 60))
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), 6)
+    names = rng.integers(60, size=(len(qid), n_columns))
+    y = strength * effects[np.arange(n_columns), names].sum(axis=1) + rng.normal(size=len(qid))
+    return np.char.add("c", names.astype(str)).astype(object), y, qid
+
+
+def honest_and_test_value(seed, strength, n_queries=60):
+    X, y, qid = drawn_with_rare_categories(seed, strength, n_queries)
+    ranker = AutoRanker("Concordance", time_budget=None).fit(X, y, qid=qid)
+    fresh = drawn_with_rare_categories(1000 + seed, strength, n_queries=200)
+    scores = ranker.predict(fresh[0], qid=fresh[2])
+    return ranker.honest_value_, evaluate(fresh[1], scores, fresh[2], "Concordance").mean[0]
+
+
+def test_without_signal_the_honest_value_of_rare_categories_covers_chance():
+    found = [honest_and_test_value(seed, 0.0)[0] for seed in range(12)]
+    assert sum(honest.low < 0.5 < honest.high for honest in found) >= 10
+    assert abs(np.mean([honest.value for honest in found]) - 0.5) < 0.015
+
+
+def test_with_signal_the_honest_value_of_rare_categories_is_not_too_high():
+    """It may be a little too low, since a third of the data is held out."""
+    found = [honest_and_test_value(seed, 0.5, n_queries=400) for seed in range(6)]
+    assert all(honest.low < test for honest, test in found)
+    assert -0.03 < np.mean([honest.value - test for honest, test in found]) < 0.01
+
+
+def test_rows_of_a_fold_are_prepared_without_its_scores():
+    X, y, qid = drawn_with_rare_categories(0, 1.0)
+    data = TrainingData.of(len(y), y, qid)
+    folds = Folds.random(3, data.queries.index, np.random.default_rng(0))
+    steps, _ = fit_preparation(X, data)
+    found = prepared_without(steps, X, data, folds)
+    for fold in range(3):
+        changed = TrainingData.of(len(y), np.where(folds.fold == fold, -y, y), qid)
+        again = prepared_without(steps, X, changed, folds)
+        np.testing.assert_array_equal(again[fold], found[fold])
+        assert not np.array_equal(again[fold - 1], found[fold - 1])
+    numbers = np.random.default_rng(0).normal(size=(len(y), 2))
+    assert prepared_without(fit_preparation(numbers, data)[0], numbers, data, folds) == []
 
 
 @pytest.fixture(params=[SearchRanker(MEASURE, basis=50), AutoRanker(MEASURE, time_budget=1e-6)],
@@ -203,14 +274,54 @@ def test_a_callback_or_ctrl_c_keeps_the_best_so_far(monkeypatch):
 
     def interrupt(step):
         assert "best so far" in step.label
-        if step.iteration == 2:
+        if step.iteration == 3:
             monkeypatch.setattr(
                 families.RankSVM, "fit_path", lambda *_, **__: signal.raise_signal(signal.SIGINT)
             )
 
     ranker = AutoRanker(MEASURE, progress=interrupt).fit(X, y, qid=qid)
     assert ranker.ending_reason_ == "interrupted"
-    assert len(ranker.leaderboard_.entries) == 3
+    assert len(ranker.leaderboard_.entries) == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "solver", "method"),
+    [
+        ("RankSVM", NewtonDescent, "run"),
+        ("linear DORM", _ColumnGeneration, "make_pass"),
+        ("Gaussian DORM", _ColumnGeneration, "make_pass"),
+    ],
+)
+def test_ctrl_c_inside_a_solver_ends_the_search(monkeypatch, name, solver, method):
+    """Solvers keep their best point at Ctrl-C, and the search must not take it for a result."""
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    def watch(step):
+        if step.label.endswith(f"trying {name}"):
+            monkeypatch.setattr(solver, method, interrupt)
+        elif "fitting the best" in step.label:
+            monkeypatch.undo()
+
+    X, y, qid = drawn(n_queries=15)
+    ranker = AutoRanker(MEASURE, time_budget=None, progress=watch).fit(X, y, qid=qid)
+    assert ranker.ending_reason_ == "interrupted"
+    names = [family.name for family in FAMILIES]
+    tried = {entry.name for entry in ranker.leaderboard_.entries} - {"sum"}
+    assert tried == set(names[: names.index(name)])
+    assert ranker.predict(X, qid=qid).shape == y.shape
+
+
+def test_trees_are_tried_directly_after_the_first_linear_family():
+    assert [family.name for family in FAMILIES[:2]] == [
+        "linear RankRLS",
+        "RankRLS trees with ranks",
+    ]
+    X, y, qid = drawn()
+    ranker = AutoRanker(MEASURE, progress=lambda step: step.iteration == 2).fit(X, y, qid=qid)
+    names = [entry.name for entry in ranker.leaderboard_.entries]
+    assert "RankRLS trees with ranks" in names
 
 
 def test_families_that_need_too_much_memory_are_named():

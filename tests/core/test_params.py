@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import ArrayLike
+from typing_extensions import TypeAliasType
 
 from rankwise import InvalidInputError
 from rankwise.core.arrays import FloatArray
@@ -97,7 +99,7 @@ def test_numbers_of_python_and_numpy_are_taken_as_floats(good):
     "bad",
     [0, -1.0, True, np.True_, np.nan, np.inf, -np.inf, 1j, np.complex64(1), 10**400, "1", None,
      pd.NA, pd.NaT, [1.0], np.array(1.0), np.array([1.0]), np.ma.masked, pd.Series([1.0]),
-     Fraction(1, 2), object()],
+     Fraction(1, 2), object],
     ids=repr,
 )  # fmt: skip
 def test_anything_else_is_refused_in_one_sentence(bad):
@@ -226,3 +228,13 @@ def test_a_check_takes_microseconds():
     rules_of(Learner)
     seconds = min(timeit.repeat(lambda: checked(learner), number=200, repeat=5)) / 200
     assert seconds < 50e-6
+
+
+def test_aliases_are_what_they_stand_for():
+    """NumPy's types of arrays are such aliases from 2.5 on."""
+    number = TypeAliasType("number", Annotated[float, Positive()])
+    rule = compile_rule(TypeAliasType("either", number | None))
+    assert rule.take(None) is None
+    assert rule.take(2) == 2.0
+    assert rule.take(-1) is REFUSED
+    assert compile_rule(ArrayLike).take([[1, "a"]]) == [[1, "a"]]

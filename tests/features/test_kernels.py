@@ -53,7 +53,7 @@ def test_scale_follows_the_data():
         (lambda: Laplacian("wide"), "`gamma` must be"),
         (lambda: Polynomial(degree=0), "`degree` must be"),
         (lambda: Polynomial(degree=1.5), "`degree` must be"),
-        (lambda: Polynomial(coef0=-1), "`coef0` must not be negative"),
+        (lambda: Polynomial(coef0=-1), "`coef0` must be a finite number from 0 on"),
         (lambda: Gaussian()(A, A), "must be fitted before"),
         (lambda: Precomputed()(A, A), "one column per training item"),
         (lambda: as_kernel(3), "`kernel` must be a name"),

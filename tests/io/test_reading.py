@@ -205,3 +205,10 @@ def test_nothing_of_a_pipe_is_lost(tmp_path, n_items):
     data = read(pipe)
     writer.join()
     np.testing.assert_array_equal(data.X[:, 0], np.arange(n_items))
+
+
+def test_tables_and_svmlight_files_are_not_mixed(tmp_path):
+    (tmp_path / "a.csv").write_text("y,x\n1,2\n0,1\n")
+    (tmp_path / "b.txt").write_text("1 qid:1 1:2\n")
+    with pytest.raises(DataFileError, match="must all be tables, or all svmlight files"):
+        read([tmp_path / "a.csv", tmp_path / "b.txt"])

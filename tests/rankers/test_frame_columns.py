@@ -77,6 +77,15 @@ def test_comparisons_in_arrays_of_objects_are_read_by_name():
     np.testing.assert_array_equal(named.coef_, expected.coef_)
 
 
+@pytest.mark.parametrize("ranker", RANKERS.values(), ids=RANKERS)
+@pytest.mark.parametrize("rows", [X, X.tolist(), pd.DataFrame(X, columns=list("abc"))], ids=type)
+def test_an_error_is_raised_by_the_method_that_was_called(ranker, rows):
+    for call in (ranker.fit, ranker.fit(rows, GRADES, QUERIES).score):
+        with pytest.raises(InvalidInputError) as caught:
+            call(rows, GRADES[:-1], QUERIES)
+        assert caught.traceback[1].name == call.__name__
+
+
 def test_dask_frames_are_collected():
     dask = pytest.importorskip("dask.dataframe")
     frame = dask.from_pandas(pd.DataFrame(COLUMNS), npartitions=3)

@@ -13,6 +13,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, c
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import rankwise
 from problems import problem
 from rankwise.core.errors import InvalidInputError
 from rankwise.measures.evaluation import evaluate
@@ -158,3 +159,25 @@ def test_unknown_requests_are_refused():
 
 def test_scorers_print_how_they_are_made():
     assert repr(make_ranking_scorer(NDCG @ 10)) == "make_ranking_scorer('NDCG @ 10')"
+
+
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        rankwise.RankRLSCV(measure="NDCG @ 3"),
+        rankwise.RankRLSCV(measure="Disagreement"),
+        rankwise.KPCRankCV(3, measure="NDCG @ 3"),
+        rankwise.DORMCV(Cs=[0.1], cv=2, measure="NDCG @ 3", random_state=0),
+        rankwise.DORMCV([0.1], objective="NDCG @ 3", cv=2, random_state=0),
+        rankwise.AutoRanker("NDCG @ 3", time_budget=1e-6),
+        rankwise.SearchRanker("NDCG @ 3", basis=10),
+    ],
+    ids=repr,
+)
+def test_score_is_by_the_measure_that_decided(ranker):
+    data = problem(seed=0, sizes=(8, 7, 9, 6))
+    ranker = clone(ranker).fit(data.X, data.y, qid=data.qid)
+    measure = getattr(ranker, "measure", None) or "NDCG @ 3"
+    found = rankwise.evaluate(data.y, ranker.predict(data.X, qid=data.qid), data.qid, measure)
+    sign = -1.0 if measure == "Disagreement" else 1.0
+    assert ranker.score(data.X, data.y, qid=data.qid) == pytest.approx(sign * found.mean[0])

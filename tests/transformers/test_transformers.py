@@ -183,6 +183,24 @@ def test_training_rows_are_encoded_without_their_own_scores():
     assert (WithinQueryEncoder().fit_transform(X, y, qid) == 0.0).all()
 
 
+def test_categories_that_are_constant_in_queries_are_numbered_by_frequency():
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(12), 3)
+    y = rng.normal(size=36) + 0.1
+    X = np.array(["often", "rare", "often"] * 4, dtype=object)[qid][:, None]
+    encoder = WithinQueryEncoder()
+    found = encoder.fit_transform(X, y, qid)
+    np.testing.assert_array_equal(found[:, 0], np.where(X[:, 0] == "often", 2.0, 1.0))
+    np.testing.assert_array_equal(encoder.transform(X, qid), found)
+    assert encoder.transform(np.array([["new"]], dtype=object), [0])[0, 0] == 0.0
+    # a category of whole queries beside others that vary has no mean but rounding
+    X[qid < 3] = np.array([["a"], ["b"], ["c"]] * 3, dtype=object)
+    found = encoder.fit_transform(X, y, qid)
+    assert (found[qid >= 3] == 0.0).all()
+    assert (encoder.transform(X, qid)[qid >= 3] == 0.0).all()
+    assert (encoder.codes_[0][:3] != 0.0).all()
+
+
 def test_pipelines_of_scikit_learn_route_queries():
     X, y, qid = awkward()
     steps = WithinQueryImputer(), WithinQueryScaler(), WithinQueryRanks("values_and_ranks")

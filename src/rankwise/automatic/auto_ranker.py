@@ -16,6 +16,7 @@ from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
     fit_preparation,
+    prepared_without,
 )
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import (
@@ -184,11 +185,13 @@ class AutoRanker(SumOfRankers):
     """Find a good ranker for raw data, and estimate how good it is on unseen queries.
 
     Families are tried from the cheapest to the dearest: linear RankRLS, RankSVM and Gaussian
-    RankRLS on features scaled or ranked inside queries, DORM, and trees for the RankRLS loss and
-    for lambdarank. For each setting of a family, every query is scored by a model that has not seen
-    it, from folds that all families share. The standardised scores of the best settings are added
-    up, each family weighted by the evidence that it is as good as the best one, and the sum is
-    fitted to all data.
+    RankRLS on features scaled or ranked inside queries, DORM, and trees for lambdarank. Trees for
+    the RankRLS loss are tried second, so that a short search has tried some. For each setting of a
+    family, every query is scored by a model that has not seen it, from folds that all families
+    share. The standardised scores of the best settings are added up, each family weighted by the
+    evidence that it is as good as the best one, and the sum is fitted to all data.
+
+    Categories are encoded for each fold by the scores of the other folds.
 
     To estimate how good it is, for each fold the other folds choose settings and weights again, and
     their choice is measured on this fold. The mean over all queries is `honest_value_`.
@@ -301,10 +304,13 @@ class AutoRanker(SumOfRankers):
         budget = float("inf") if given.time_budget is None else given.time_budget
         deadline = time.perf_counter() + budget
         rows, data = read_training(self, X, y, qid, sample_weight)
-        scores = data.single_output("Fit one AutoRanker per output.")
+        data.single_output("Fit one AutoRanker per output.")
         # encode categories, fill blanks, draw the folds
-        self.preparation_, prepared_rows = fit_preparation(rows, scores, data.queries)
+        self.preparation_, prepared_rows = fit_preparation(rows, data)
         trial = given._trial(prepared_rows, data, deadline)
+        # for each fold, rows that were encoded without its scores
+        without = prepared_without(self.preparation_, rows, data, trial.folds)
+        trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
         with arrays_between_steps(), warnings.catch_warnings():
             for category in (ConvergenceWarning, FeatureScaleWarning):
                 warnings.simplefilter("ignore", category)
@@ -462,7 +468,7 @@ def _try(family: Family, trial: Trial, memory: int) -> _Tried:
     """Search a family; if it does not suit the data, note why instead of raising."""
     start = time.perf_counter()
     n_items, n_features = trial.X.shape
-    needed = n_items * family.bytes_per_item(n_features)
+    needed = (1 + len(trial.without)) * n_items * family.bytes_per_item(n_features)
     if needed > memory:
         return _Tried(family, 0.0, note=f"not tried: needs {needed >> 20} MiB")
     try:

@@ -19,7 +19,12 @@ from rankwise.rankers.dorm.dorm import DORM
 from rankwise.rankers.pipeline import RankerPipeline, join_fitted
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.svm.rank_svm import RankSVM
-from rankwise.rankers.trees.boosted_ranker import BoostedRanker, TreeProblem, fit_to_problem
+from rankwise.rankers.trees.boosted_ranker import (
+    BoostedRanker,
+    TreeProblem,
+    fit_to_problem,
+    staged_scores,
+)
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.ties import equal_ties
@@ -37,8 +42,8 @@ KERNEL_DORM_CS = (0.01, 0.3)
 N_TREES, STAGE, PATIENCE = 200, 10, 2
 """Largest number of trees, trees per stage, and stages without improvement before the end."""
 
-FEATURE_SHARE, FEATURES_OF_TREE = 0.3, 40
-"""Share of the features that a tree is grown from, and their largest number, about."""
+FEATURE_SHARE, LEAST_FEATURES, FEATURES_OF_TREE = 0.3, 4, 40
+"""Share of the features that a tree is grown from, their smallest and largest number, about."""
 
 MANY_ITEMS = 50_000
 """Number of items from which trees have more leaves."""
@@ -74,6 +79,9 @@ class Trial:
         Draws basis rows.
     deadline : float
         When to stop, by `time.perf_counter`.
+    without : tuple of Trial
+        For each fold, the same with rows that were prepared without its scores; empty if all folds
+        share their rows.
     """
 
     X: FloatArray
@@ -83,6 +91,11 @@ class Trial:
     measure: Measure
     seed: int
     deadline: float
+    without: tuple["Trial", ...] = ()
+
+    def for_fold(self, fold: int) -> "Trial":
+        """Return the trial whose rows a fold is held out of."""
+        return self.without[fold] if self.without else self
 
     @property
     def qid(self) -> IntArray | None:
@@ -221,10 +234,12 @@ def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = F
     alphas = KERNEL_ALPHAS if gaussian else ALPHAS
 
     def search(trial: Trial) -> list[SettingsPath]:
-        space = trial.space(kind, gaussian=gaussian)
+        def make_space(rows: Trial) -> FunctionSpace:
+            return rows.space(kind, gaussian=gaussian)
+
         return [
             SettingsPath(
-                _held_out_scores(trial, space, alphas, tie_rule),
+                _held_out_scores(trial, make_space, alphas, tie_rule),
                 partial(_fit_rls, trial, kind, alphas, tie_rule, gaussian=gaussian),
             )
             for tie_rule in ties
@@ -234,19 +249,31 @@ def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = F
 
 
 def _held_out_scores(
-    trial: Trial, space: FunctionSpace, alphas: FloatArray, ties: Ties
+    trial: Trial,
+    make_space: Callable[[Trial], FunctionSpace],
+    alphas: FloatArray,
+    ties: Ties,
 ) -> FloatArray:
-    """Return the scores without each fold, for every alpha; without queries by refits."""
-    if trial.data.has_qid:
+    """Return the scores without each fold, for every alpha.
+
+    Refits replace the closed form where there are no queries, or where folds have their own rows.
+    """
+    if trial.data.has_qid and not trial.without:
         graph = PreferenceGraph.of(trial.data, ties=ties)
-        return leave_query_out(space, graph, trial.folds, alphas).scores[:, :, 0]
-    Z = np.asarray(space.features())
+        return leave_query_out(make_space(trial), graph, trial.folds, alphas).scores[:, :, 0]
     rls = RankRLS(ties=ties)
 
-    def path(kept: IntArray, part: TrainingData) -> Sequence[Any]:
-        return rls.fit_path(Z[kept], part.scores, None, part.sample_weight, alphas=alphas)
+    def features(rows: Trial) -> FloatArray:
+        return np.asarray(make_space(rows).features())
 
-    return _refitted(trial, Z, path, len(alphas))
+    def path(Z: FloatArray, part: TrainingData) -> Sequence[Any]:
+        return rls.fit_path(Z, part.scores, _qid(part), part.sample_weight, alphas=alphas)
+
+    return _refitted(trial, features, path, len(alphas))
+
+
+def _qid(data: TrainingData) -> IntArray | None:
+    return data.queries.index if data.has_qid else None
 
 
 def _fit_rls(
@@ -263,8 +290,8 @@ def _fit_rls(
 
 def _refitted(
     trial: Trial,
-    X: FloatArray,
-    path: Callable[[IntArray, TrainingData], Sequence[Any]],
+    features: Callable[[Trial], FloatArray],
+    path: Callable[[FloatArray, TrainingData], Sequence[Any]],
     n_settings: int,
 ) -> FloatArray:
     """Return held-out scores by fits without each fold, a path of rankers each."""
@@ -274,7 +301,8 @@ def _refitted(
     for fold in range(trial.folds.n_folds):
         out = np.flatnonzero(trial.folds.fold == fold)
         kept = np.setdiff1d(everything, out, assume_unique=True)
-        for k, ranker in enumerate(path(kept, trial.data.take(kept))):
+        X = features(trial.for_fold(fold))
+        for k, ranker in enumerate(path(X[kept], trial.data.take(kept))):
             scores[k, out] = ranker.predict(X[out])
     return scores
 
@@ -283,20 +311,22 @@ def _hinge(kind: FeatureSet) -> Search:
     """RankSVM, each C started from the solution of the previous one."""
 
     def search(trial: Trial) -> list[SettingsPath]:
-        X = trial.features(kind)
         svm = RankSVM(query_weight="items", tol=1e-3, max_iter=100)
 
-        def path(kept: IntArray, part: TrainingData) -> Sequence[Any]:
-            qid = part.queries.index if part.has_qid else None
-            fitted = svm.fit_path(X[kept], part.scores, qid, part.sample_weight, Cs=HINGE_CS)
+        def features(rows: Trial) -> FloatArray:
+            return rows.features(kind)
+
+        def path(X: FloatArray, part: TrainingData) -> Sequence[Any]:
+            fitted = svm.fit_path(X, part.scores, _qid(part), part.sample_weight, Cs=HINGE_CS)
             return _uninterrupted(fitted)
 
         def fit(k: int) -> RankerPipeline:
             ranker = svm._at("C", HINGE_CS[k])
-            ranker.fit(X, trial.data.scores, trial.qid, trial.data.sample_weight)
+            data = trial.data
+            ranker.fit(trial.features(kind), data.scores, trial.qid, data.sample_weight)
             return trial.pipeline(kind, ranker)
 
-        return [SettingsPath(_refitted(trial, X, path, len(HINGE_CS)), fit)]
+        return [SettingsPath(_refitted(trial, features, path, len(HINGE_CS)), fit)]
 
     return search
 
@@ -307,16 +337,20 @@ def _direct(*, gaussian: bool) -> Search:
 
     def search(trial: Trial) -> list[SettingsPath]:
         kernel: dict[str, Any] = {}
-        Z = trial.features("scaled")
         if gaussian:
             kernel = {"kernel": trial.kernel("scaled"), "basis": trial.basis("scaled")}
-            Z = np.asarray(trial.space("scaled", gaussian=True).features())
+
+        def features(rows: Trial) -> FloatArray:
+            if not gaussian:
+                return rows.features("scaled")
+            return np.asarray(rows.space("scaled", gaussian=True).features())
+
         # held-out scores on the mapped features; the final fit maps raw ones
         make = partial(DORM, "NDCG(gain='exponential')", tol=1e-2, random_state=trial.seed)
-        found = [_refitted(trial, Z, partial(_fit_dorm, make(C), Z), 1)[0] for C in grid]
+        found = [_refitted(trial, features, partial(_fit_dorm, make(C)), 1)[0] for C in grid]
 
         def fit(k: int) -> RankerPipeline:
-            ranker = _fit_dorm(make(grid[k], **kernel), trial.features("scaled"), None, trial.data)
+            ranker = _fit_dorm(make(grid[k], **kernel), trial.features("scaled"), trial.data)
             return trial.pipeline("scaled", ranker[0])
 
         return [SettingsPath(np.stack(found), fit)]
@@ -324,12 +358,8 @@ def _direct(*, gaussian: bool) -> Search:
     return search
 
 
-def _fit_dorm(
-    ranker: DORM, Z: FloatArray, kept: IntArray | None, part: TrainingData
-) -> Sequence[Any]:
-    qid = part.queries.index if part.has_qid else None
-    rows = Z if kept is None else Z[kept]
-    return _uninterrupted([ranker.fit(rows, part.scores, qid, part.sample_weight)])
+def _fit_dorm(ranker: DORM, Z: FloatArray, part: TrainingData) -> Sequence[Any]:
+    return _uninterrupted([ranker.fit(Z, part.scores, _qid(part), part.sample_weight)])
 
 
 def _uninterrupted(rankers: Sequence[Any]) -> Sequence[Any]:
@@ -345,7 +375,9 @@ def _trees(loss: Any) -> Search:
 
     def search(trial: Trial) -> list[SettingsPath]:
         leaves = 31 if trial.data.n_items >= MANY_ITEMS else 15
-        share = min(FEATURE_SHARE, FEATURES_OF_TREE / trial.features("raw_ranked").shape[1])
+        width = trial.features("raw_ranked").shape[1]
+        wanted = np.clip(FEATURE_SHARE * width, LEAST_FEATURES, FEATURES_OF_TREE)
+        share = float(min(wanted / width, 1.0))
         # many small trees: the number is chosen by the held-out value
         ranker = BoostedRanker(
             loss,
@@ -368,7 +400,8 @@ def _trees(loss: Any) -> Search:
             chosen = BoostedRanker(**{**ranker.get_params(), "n_trees": (k + 1) * STAGE})
             return trial.pipeline("raw_ranked", fit_to_problem(chosen, trial.trees))
 
-        return [SettingsPath(trial.trees.staged_scores(ranker, trial.folds, STAGE, improves), fit)]
+        problems = [trial.for_fold(k).trees for k in range(trial.folds.n_folds)]
+        return [SettingsPath(staged_scores(problems, ranker, trial.folds, STAGE, improves), fit)]
 
     return search
 
@@ -383,6 +416,7 @@ def _kernel_bytes(n_features: int) -> int:
 
 FAMILIES = (
     Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes),
+    Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes),
     Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes),
     Family("RankSVM", _hinge("scaled"), _row_bytes),
     Family("Gaussian RankRLS", _least_squares("scaled", ["drop"], gaussian=True),
@@ -391,7 +425,6 @@ FAMILIES = (
            _least_squares("ranked", ["keep"], gaussian=True), _kernel_bytes),
     Family("linear DORM", _direct(gaussian=False), _row_bytes),
     Family("Gaussian DORM", _direct(gaussian=True), _kernel_bytes),
-    Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes),
     Family("lambdarank trees with ranks", _trees("lambdarank"), _row_bytes),
 )  # fmt: skip
-"""In the order of their cost."""
+"""In the order of their cost, but trees come second, so that a short search has tried some."""

@@ -108,7 +108,7 @@ class SearchRanker(SumOfRankers):
         rows, data = read_training(self, X, y, qid, sample_weight)
         scores = data.single_output("Fit one SearchRanker per output.")
         # encode categories, fill blanks, scale inside queries
-        steps, filled_rows = fit_preparation(rows, scores, data.queries)
+        steps, filled_rows = fit_preparation(rows, data)
         scaler = WithinQueryScaler()
         with arrays_between_steps():
             prepared_rows = scaler.fit_transform(filled_rows, qid=data.queries)

@@ -11,19 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn import config_context
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.checks import are_plain_rows
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.namespaces import as_given, on_host
-from rankwise.core.queries import Queries
+from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Finite
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.reading import read_rows
+from rankwise.selection.holdouts import Folds
 from rankwise.transformers.categories import WithinQueryEncoder
 from rankwise.transformers.numeric import WithinQueryImputer
 
@@ -36,9 +37,7 @@ def arrays_between_steps() -> AbstractContextManager[None]:
     return config_context(transform_output="default")
 
 
-def fit_preparation(
-    X: NDArray[Any], y: FloatArray, queries: Queries
-) -> tuple[list[Any], FloatArray]:
+def fit_preparation(X: NDArray[Any], data: TrainingData) -> tuple[list[Any], FloatArray]:
     """Return the fitted transformers that rows need, and the transformed rows.
 
     Categories are encoded if there are any. Blanks are always filled, so that later rows may have
@@ -48,11 +47,39 @@ def fit_preparation(
     with arrays_between_steps():
         if X.dtype.kind in "OUS":
             encoder = WithinQueryEncoder()
-            X = encoder.fit_transform(X, y, queries)
+            X = encoder.fit_transform(X, data.scores, _given_queries(data))
             steps.append(encoder)
         imputer = WithinQueryImputer(add_indicator=True)
         steps.append(imputer)
-        return steps, imputer.fit_transform(X, y, queries)
+        return steps, imputer.fit_transform(X, data.scores, data.queries)
+
+
+def prepared_without(
+    steps: list[Any], X: NDArray[Any], data: TrainingData, folds: Folds
+) -> list[FloatArray]:
+    """Return all rows once for each fold, as prepared without the scores of that fold.
+
+    The list is empty if no step learns from scores, so that all folds can share their rows.
+    """
+    columns = [c for step in steps if isinstance(step, WithinQueryEncoder) for c in step.columns_]
+    if not columns:
+        return []
+    found = []
+    for fold in range(folds.n_folds):
+        out, kept = np.flatnonzero(folds.fold == fold), np.flatnonzero(folds.fold != fold)
+        learned, held = data.take(kept), data.take(out)
+        encoder = WithinQueryEncoder(columns)
+        encoded = np.empty(X.shape)
+        with arrays_between_steps():
+            # rows learned from are encoded by each other, held-out rows by all of them
+            encoded[kept] = encoder.fit_transform(X[kept], learned.scores, _given_queries(learned))
+            encoded[out] = encoder.transform(X[out], held.queries)
+            found.append(clone(steps[-1]).fit_transform(encoded, qid=data.queries))
+    return found
+
+
+def _given_queries(data: TrainingData) -> Queries | None:
+    return data.queries if data.has_qid else None
 
 
 def prepared(steps: list[Any], X: NDArray[Any], queries: Queries) -> FloatArray:

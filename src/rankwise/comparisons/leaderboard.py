@@ -298,6 +298,23 @@ class Leaderboard:
         low, high = int(self.rank_low[place]), int(self.rank_high[place])
         return str(low) if low == high else f"{low}-{high}"
 
+    def top(self, n_items: int) -> Self:
+        """Return the leaderboard of the first items alone, as they stand here.
+
+        Parameters
+        ----------
+        n_items : int
+            Number of items to keep.
+        """
+        n = check_count("n_items", n_items)
+        vectors = ("names", "score", "std", "low", "high", "rank_low", "rank_high")
+        kept = {name: getattr(self, name)[:n] for name in (*vectors, "best", "answers")}
+        kept["group"] = None if self.group is None else self.group[:n]
+        kept["covariance"] = None if self.covariance is None else self.covariance[:n, :n]
+        # an audit is about all items
+        kept["auditor"] = None if self.auditor is None else lambda _: self.audit()
+        return replace(self, **kept)
+
     def audit(self) -> Any:
         """Say which claims of this leaderboard its comparisons carry.
 
@@ -517,8 +534,9 @@ class Leaderboard:
         shown = self.rows()[: check_count("most", most)]
         what = f"all {self.n_items} items" if len(shown) == self.n_items else f"the best {most}"
         names = [str(row["item"]) for row in shown]
-        columns = ([row[k] for row in shown] for k in ("score", "low", "high"))
-        return interval_chart(names, *columns, f"Scores of {what}, {self.level:.0%} intervals")
+        score, low, high = ([row[k] for row in shown] for k in ("score", "low", "high"))
+        text = f"Scores of {what}, {self.level:.0%} intervals"
+        return interval_chart(names, score, low, high, text)
 
     def _repr_html_(self) -> str:
         return f"{self.chart()}\n{self.format('html')}"

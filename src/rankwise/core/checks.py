@@ -4,7 +4,6 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
-from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -305,14 +304,6 @@ def check_flag(name: str, value: object) -> None:
         is_one = False
     if not is_one:
         raise InvalidInputError(f"`{name}` must be True or False: got {type(value).__name__}.")
-
-
-def check_path(name: str, value: object) -> str | PathLike[str] | None:
-    """Return the path of a file, or None."""
-    if value is None or (isinstance(value, str) and value) or isinstance(value, PathLike):
-        return value
-    got = "an empty text" if isinstance(value, str) else type(value).__name__
-    raise InvalidInputError(f"`{name}` must be the path of a file, or None: got {got}.")
 
 
 def seeded(random_state: object) -> np.random.Generator:

@@ -1,6 +1,8 @@
 """Results as people look at them: aligned text, a small HTML table, a data frame, a drawing."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from html import escape
 from math import ceil, floor, log10
 from typing import Any
@@ -141,6 +143,52 @@ def new_axes() -> Any:
     except ImportError as error:
         raise MissingExtraError("Plotting", "matplotlib", "plot") from error
     return plt.subplots()[1]
+
+
+class Result(ABC):
+    """What results share: plain values, a data frame, a table in notebooks, a drawing.
+
+    A result is a dataclass that gives its cells and their caption, and draws itself on axes.
+    """
+
+    @abstractmethod
+    def _cells(self) -> Sequence[Row]:
+        """Return the table that is shown, the head first."""
+
+    @abstractmethod
+    def _caption(self) -> str:
+        """Say what the table is about."""
+
+    @abstractmethod
+    def _draw(self, ax: Any) -> None:
+        """Draw the result on axes."""
+
+    def _columns(self) -> Mapping[str, Any]:
+        """Return the columns of the data frame; by default a row of the plain values."""
+        return {name: [value] for name, value in self.to_dict().items()}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in types that JSON can hold."""
+        return asdict(self)  # type: ignore[call-overload]
+
+    def to_frame(self) -> Any:
+        """Return the result as a data frame. Needs pandas."""
+        return data_frame(self._columns())
+
+    def _repr_html_(self) -> str:
+        return html_table(self._cells(), self._caption())
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the result; return the axes. Needs matplotlib.
+
+        Parameters
+        ----------
+        ax : axes, optional
+            Where to draw; by default new axes.
+        """
+        ax = ax if ax is not None else new_axes()
+        self._draw(ax)
+        return ax
 
 
 def spreadsheet_text(text: str) -> str:

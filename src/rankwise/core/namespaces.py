@@ -427,9 +427,11 @@ def invert_factored(C: Array) -> Array:
     if namespace_of(C) is np:
         inverse, _ = dpotri(C.T, lower=False, overwrite_c=True)
         lower = inverse.T
-        for some in blocks_of(len(lower), LEAF):  # both triangles
+        for some in blocks_of(len(lower), LEAF):  # both triangles: above are zeros so far
             lower[: some.start, some] = lower[some, : some.start].T
-            lower[some, some] = np.tril(lower[some, some]) + np.tril(lower[some, some], -1).T
+            own, diagonal = lower[some, some], np.diagonal(lower)[some].copy()
+            own += own.T
+            np.fill_diagonal(own, diagonal)
         return lower
     invert_triangle(C)
     _square_triangle(C)

@@ -39,7 +39,7 @@ from typing import (
 )
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.errors import InvalidInputError
 
@@ -243,16 +243,33 @@ def rules_of(owner: Any) -> dict[str, Rule]:
 
 def compile_rule(annotation: Any, notes: tuple[Any, ...] = ()) -> Rule:
     """Turn an annotation into a rule; ``notes`` are those of an annotation around it."""
+    annotation = unaliased(annotation)
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         return compile_rule(inner[0], (*notes, *annotation.__metadata__))
     advice = " ".join(note.text for note in notes if isinstance(note, Advice))
     parts = inner if origin in (Union, UnionType) else (annotation,)
+    parts = tuple(unaliased(part) for part in parts)
     optional = any(part in (None, NoneType) for part in parts)
     own = [_noted(note, parts) for note in notes if isinstance(note, Reads | CheckedWith)]
     own += [_array(note.kind, notes) for note in notes if isinstance(note, ArrayOf)]
     rest = [part for part in parts if part not in (None, NoneType)]
     return _any_of(own or [_single(part, notes) for part in rest], advice, optional=optional)
+
+
+def unaliased(annotation: Any) -> Any:
+    """Return what a ``type`` alias stands for; from NumPy 2.5 on, its array types are such aliases.
+
+    The parameters of a generic alias, as in ``NDArray[np.float64]``, are filled in. What NumPy can
+    turn into an array is anything: what reads it knows better.
+    """
+    if annotation is ArrayLike:
+        return Any
+    value = getattr(annotation, "__value__", None)
+    if value is None:
+        return annotation
+    inner = get_args(annotation)
+    return unaliased(value[inner] if inner else value)
 
 
 def _noted(note: Reads | CheckedWith, parts: tuple[Any, ...]) -> Rule:
@@ -303,7 +320,7 @@ def _any_of(rules: list[Rule], advice: str, *, optional: bool) -> Rule:
 def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
     """Compile anything but a union."""
     origin, inner = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
+    if origin in (Annotated, Union, UnionType):
         return compile_rule(annotation, notes)
     if annotation is Any:
         return Rule(_take_anything, ("anything",))

@@ -31,7 +31,7 @@ from typing import (
 import numpy as np
 from scipy import sparse
 
-from rankwise.core.params import AtLeast, Shape, Size
+from rankwise.core.params import AtLeast, Shape, Size, unaliased
 
 T = TypeVar("T", bound=type)
 
@@ -127,6 +127,7 @@ ARRAY_KINDS: dict[Any, str] = {
 
 def fits(value: Any, annotation: Any) -> bool:
     """Return whether a stored value has an annotated type; types unknown here are accepted."""
+    annotation = unaliased(annotation)
     origin, inner = get_origin(annotation), get_args(annotation)
     if annotation is Any or isinstance(annotation, TypeVar | str):
         return True

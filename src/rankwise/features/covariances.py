@@ -5,6 +5,7 @@ A covariance is a kernel that differentiates itself in its parameters: subclass 
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias, final
 
 import numpy as np
@@ -39,6 +40,9 @@ deviations of the part of the logarithm that all features share and of the part 
 
 ITEM_EFFECT_MEDIAN, ITEM_EFFECT_DEVIATION = 0.3, 0.7
 """Hyperprior of the item effect: its median, and the standard deviation of its logarithm."""
+
+UNIT_GAUSSIAN = Gaussian(0.5)
+"""The kernel of rows in units of length-scales."""
 
 ROWS_AT_ONCE = 64
 """Rows per block where only the diagonal of a kernel block is needed."""
@@ -316,7 +320,7 @@ class SquaredExponential(ParametricKernel):
         """Return its derivative in amplitude and item effect."""
         return self._joined_gradient(0.0, np.zeros(self._lengths.size), 1.0)
 
-    @property
+    @cached_property
     def _lengths(self) -> FloatArray:
         if isinstance(self.length_scale, str):
             raise InvalidInputError(
@@ -348,7 +352,7 @@ class SquaredExponential(ParametricKernel):
         shift = B.mean(axis=0, dtype=float)  # before rows are scaled: an offset costs no digits
         columns = self._scaled(B - shift)
         rows = columns if A is B else self._scaled(A - shift)
-        K = Gaussian(0.5)(rows, columns)
+        K = UNIT_GAUSSIAN(rows, columns)
         K *= self.amplitude**2
         return K
 

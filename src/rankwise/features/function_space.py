@@ -52,7 +52,7 @@ BLOCK_ENTRIES = 1 << 24
 """Kernel values that are formed together when predicting, at most."""
 
 ROWS_ALIKE = 24
-"""BLAS computes so many rows alike; those left over it may not."""
+"""Rows that BLAS computes alike; the rows left over it may not."""
 
 FEW_ENTRIES = 1 << 14
 """Entries of X up to which a plain loop forms linear scores before BLAS has two blocks ready."""

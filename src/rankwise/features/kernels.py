@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
-from rankwise.core.checks import check_choice, check_positive, real_number
+from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.fused import exp_product
 from rankwise.core.namespaces import (
@@ -28,14 +28,19 @@ from rankwise.core.namespaces import (
     squared_norms,
     to_host,
 )
-from rankwise.core.params import Reads
+from rankwise.core.params import Advice, AtLeast, AtMost, Positive, Reads, settle
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 
-Gamma: TypeAlias = float | Literal["scale"]
+Gamma: TypeAlias = (
+    Annotated[float, Positive(), Advice("Use a positive number or 'scale'.")] | Literal["scale"]
+)
+"""The inverse of a squared width, or one that depends on the data."""
 
 ProductTerms: TypeAlias = list[tuple[float, FloatArray]]
 """A sum of products over features: a factor, and for each row the factors of its features."""
+
+INNER_PRODUCT = "With a negative one the kernel is not an inner product."
 
 EXP_ROWS = 64
 """Rows whose exponentials are taken together, so that they stay in cache."""
@@ -173,7 +178,7 @@ class Gaussian(Kernel):
     Parameters
     ----------
     gamma : float or "scale"
-        Inverse squared width; "scale" means 1 / (n_features * variance of X), as in scikit-learn;
+        Inverse squared width. "scale" means 1 / (n_features * variance of X), as in scikit-learn;
         rows count by their `sample_weight`.
 
     Examples
@@ -189,7 +194,7 @@ class Gaussian(Kernel):
     gamma: Gamma = "scale"
 
     def __post_init__(self) -> None:
-        _check_gamma(self.gamma)
+        settle(self)
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix: one product, then the exponential in place."""
@@ -318,7 +323,7 @@ class Laplacian(Kernel):
     accepts_sparse = False
 
     def __post_init__(self) -> None:
-        _check_gamma(self.gamma)
+        settle(self)
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix from city-block distances."""
@@ -352,11 +357,11 @@ class Polynomial(Kernel):
     Parameters
     ----------
     degree : int
-        d, at least 1.
+        The degree d, at least 1.
     gamma : float or "scale"
         Factor of the inner product; "scale" means 1 / (n_features * variance of X).
     coef0 : float
-        c, not negative.
+        The constant c, not negative.
 
     Examples
     --------
@@ -368,22 +373,12 @@ class Polynomial(Kernel):
 
     name = "polynomial"
 
-    degree: int = 3
+    degree: Annotated[int, AtLeast(1), AtMost(2**31), Advice("Usual degrees are 2 to 5.")] = 3
     gamma: Gamma = "scale"
-    coef0: float = 1.0
+    coef0: Annotated[float, AtLeast(0), Advice(INNER_PRODUCT)] = 1.0
 
     def __post_init__(self) -> None:
-        _check_gamma(self.gamma)
-        if not isinstance(self.degree, int | np.integer) or self.degree < 1:
-            raise InvalidInputError(f"`degree` must be an integer of at least 1: {self.degree!r}.")
-        if self.degree > 2**31:
-            raise InvalidInputError("`degree` must be at most 2**31: usual degrees are 2 to 5.")
-        coef0 = real_number(self.coef0)
-        if not (np.isfinite(coef0) and coef0 >= 0):
-            raise InvalidInputError(
-                f"`coef0` must not be negative, or the kernel is not an inner product: "
-                f"got {self.coef0!r}."
-            )
+        settle(self)
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix: one product, then the power in place."""
@@ -668,11 +663,6 @@ def finite_kernel(kernel: Kernel, A: Matrix, B: Matrix) -> Array:
             "precision. Scale the features, or lower its degree."
         )
     return K
-
-
-def _check_gamma(gamma: object) -> None:
-    if not isinstance(gamma, str) or gamma != "scale":
-        check_positive("gamma", gamma, "Use a positive number or 'scale'.")
 
 
 def _fit_gamma(gamma: Gamma, X: Matrix, sample_weight: FloatArray | None) -> float:

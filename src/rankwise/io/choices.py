@@ -39,7 +39,7 @@ _OFFERED = re.compile(r"(?:item|option|alternative|product|object|shown)(\d+|[a-
 
 
 def read_answers(
-    source: Any, columns: ComparisonColumns | None = None
+    source: Any, columns: ComparisonColumns | None = None, *, skip_bad: bool = False
 ) -> ComparisonTable | ChoiceTable:
     """Read comparisons of two items, or rankings and choices, depending on the columns.
 
@@ -49,6 +49,8 @@ def read_answers(
         A source of `read_comparisons` or `read_choices`, or a result of these.
     columns : ComparisonColumns, optional
         The columns by name; for rankings and choices, those of judge, count and weight.
+    skip_bad : bool
+        As in `read_comparisons`.
     """
     given = ComparisonColumns() if columns is None else columns
     if not isinstance(given, ComparisonColumns):
@@ -63,10 +65,10 @@ def read_answers(
         return read_choices(source, columns)
     only = ComparisonColumns(judge=given.judge, count=given.count, weight=given.weight)
     names = [] if isinstance(source, ComparisonTable) else names_of_columns(source)
-    if given == only and not have_two_items(names):
-        has_choices = _form(ColumnFinder(names, given, "Rankings")) is not None
-        return read_choices(source, columns) if has_choices else read_comparisons(source, columns)
-    return read_comparisons(source, columns)
+    is_open = given == only and not have_two_items(names)
+    if is_open and _form(ColumnFinder(names, given, "Rankings")) is not None:
+        return read_choices(source, columns)
+    return read_comparisons(source, columns, skip_bad=skip_bad)
 
 
 def read_choices(source: Any, columns: ComparisonColumns | None = None) -> ChoiceTable:

@@ -70,6 +70,9 @@ def read(path: Files, **options: Any) -> RankingData:
     RankingData(4 items, 2 features, dense, with y, qid)
     """
     first, *others = files_of(path)
+    if len({format_suffix(one) in TABLE_SUFFIXES for one in (first, *others)}) > 1:
+        names = ", ".join(str(one) for one in (first, *others))
+        raise DataFileError(f"Files must all be tables, or all svmlight files: got {names}.")
     data = _read_file(first, **options)
     if not others:
         return data

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple, final
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.checks import as_floats, check_finite, check_length
-from rankwise.core.display import data_frame, decimals, html_table, new_axes, p_value
+from rankwise.core.display import Result, decimals, p_value
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Share, check_call
 from rankwise.measures.evaluation import Alternative
@@ -19,7 +19,7 @@ from rankwise.measures.evaluation import Alternative
 
 @final
 @dataclass(frozen=True)
-class AUCInterval:
+class AUCInterval(Result):
     """Hold the AUC of scores on test data with a confidence interval.
 
     Parameters
@@ -56,32 +56,26 @@ class AUCInterval:
             f"{decimals(self.high, 3)}, {self.n_relevant} relevant and {self.n_other} other items)"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON can hold."""
-        return asdict(self)
-
-    def to_frame(self) -> Any:
-        """Return one row. Needs pandas."""
-        return data_frame({name: [value] for name, value in self.to_dict().items()})
-
-    def _repr_html_(self) -> str:
+    def _cells(self) -> list[list[str]]:
         interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
         head = ["AUC", f"{self.confidence:.0%} interval", "relevant", "other"]
         row = [decimals(self.value, 3), interval, str(self.n_relevant), str(self.n_other)]
-        return html_table([head, row], "AUC on test data")
+        return [head, row]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the value with its interval, next to chance; return the axes. Needs matplotlib."""
-        ax = _drawn(ax, self.value, self.low, self.high)
+    def _caption(self) -> str:
+        return "AUC on test data"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the value with its interval, next to chance."""
+        _draw_interval(ax, self.value, self.low, self.high)
         ax.axvline(0.5, linestyle="--", color="grey")
         ax.set_xlim(0.0, 1.0)
         ax.set_xlabel(f"AUC, {self.confidence:.0%} interval")
-        return ax
 
 
 @final
 @dataclass(frozen=True)
-class AUCComparison:
+class AUCComparison(Result):
     """Hold the difference of two AUCs on the same items, with an interval and a test.
 
     Parameters
@@ -127,27 +121,21 @@ class AUCComparison:
             f"{decimals(self.second, 3)}), {p_value(self.pvalue)}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON can hold."""
-        return asdict(self)
-
-    def to_frame(self) -> Any:
-        """Return one row. Needs pandas."""
-        return data_frame({name: [value] for name, value in self.to_dict().items()})
-
-    def _repr_html_(self) -> str:
+    def _cells(self) -> list[list[str]]:
         head = ["first", "second", "difference", f"{self.confidence:.0%} interval", "p-value"]
         interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
         values = [decimals(self.first, 3), decimals(self.second, 3), f"{self.difference:+.3f}"]
         row = [*values, interval, p_value(self.pvalue).removeprefix("p = ")]
-        return html_table([head, row], "Two AUCs on the same items")
+        return [head, row]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the difference with its interval, next to zero; return the axes."""
-        ax = _drawn(ax, self.difference, self.low, self.high)
+    def _caption(self) -> str:
+        return "Two AUCs on the same items"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the difference with its interval, next to zero."""
+        _draw_interval(ax, self.difference, self.low, self.high)
         ax.axvline(0.0, linestyle="--", color="grey")
         ax.set_xlabel(f"first AUC minus second, {self.confidence:.0%} interval")
-        return ax
 
 
 def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: Share = 0.95) -> AUCInterval:
@@ -348,8 +336,6 @@ def _vector(name: str, values: ArrayLike) -> FloatArray:
     return given
 
 
-def _drawn(ax: Any, value: float, low: float, high: float) -> Any:
-    ax = ax if ax is not None else new_axes()
+def _draw_interval(ax: Any, value: float, low: float, high: float) -> None:
     ax.errorbar([value], [0], xerr=[[value - low], [high - value]], marker="o", capsize=4)
     ax.set_yticks([])
-    return ax

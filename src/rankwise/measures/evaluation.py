@@ -15,9 +15,8 @@ from rankwise.core.checks import (
     as_floats,
 )
 from rankwise.core.display import (
-    data_frame,
+    Result,
     decimals,
-    html_table,
     new_axes,
     p_value,
     text_table,
@@ -47,7 +46,7 @@ ENTRIES_AT_ONCE = 1 << 22
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(Result):
     """Hold the value of each measure for each query; prints as a table of the means.
 
     Parameters
@@ -213,19 +212,17 @@ class Evaluation:
             },
         }
 
-    def to_frame(self) -> Any:
-        """Return a row for each measure: mean, error, interval, undefined. Needs pandas."""
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each measure: mean, error, interval, undefined."""
         low, high = self.interval().T
-        return data_frame(
-            {
-                "measure": [repr(measure) for measure in self.measures],
-                "mean": self.mean,
-                "standard_error": self.standard_error,
-                "low": low,
-                "high": high,
-                "n_undefined": self.n_undefined,
-            }
-        )
+        return {
+            "measure": [repr(measure) for measure in self.measures],
+            "mean": self.mean,
+            "standard_error": self.standard_error,
+            "low": low,
+            "high": high,
+            "n_undefined": self.n_undefined,
+        }
 
     def plot(self, ax: Any = None, measure: str | Measure | None = None) -> Any:
         """Draw the values of one measure for all queries, in rising order. Needs matplotlib.
@@ -238,13 +235,15 @@ class Evaluation:
             The measure to draw; by default the first.
         """
         ax = ax if ax is not None else new_axes()
-        at = 0 if measure is None else self.column(measure)
+        self._draw(ax, 0 if measure is None else self.column(measure))
+        return ax
+
+    def _draw(self, ax: Any, at: int = 0) -> None:
         values = np.sort(self.values[~np.isnan(self.values[:, at]), at])
         ax.plot(np.arange(1, len(values) + 1), values, ".")
         ax.axhline(self.mean[at], linestyle="--", color="grey")
         ax.set_xlabel("query, in rising order")
         ax.set_ylabel(repr(self.measures[at]))
-        return ax
 
     def _rows(self) -> list[list[str]]:
         rows = [["measure", "mean", "std. error", "undefined"]]
@@ -256,13 +255,16 @@ class Evaluation:
     def __str__(self) -> str:
         return f"{text_table(self._rows())}\n{self._counted}"
 
-    def _repr_html_(self) -> str:
+    def _cells(self) -> list[list[str]]:
         low, high = self.interval().T
         head, *body = self._rows()
         head = [*head[:3], "95 % interval", head[3]]
         ends = [f"{decimals(a)} to {decimals(b)}" for a, b in zip(low, high, strict=True)]
         body = [[*row[:3], end, row[3]] for row, end in zip(body, ends, strict=True)]
-        return html_table([head, *body], self._counted)
+        return [head, *body]
+
+    def _caption(self) -> str:
+        return self._counted
 
     @property
     def _counted(self) -> str:
@@ -358,7 +360,7 @@ def _plain(name: Any) -> str | int | float | bool:
 
 @final
 @dataclass(frozen=True)
-class PairedTest:
+class PairedTest(Result):
     """Hold the result of a paired Wilcoxon signed-rank test over queries.
 
     Parameters
@@ -412,30 +414,27 @@ class PairedTest:
             "n_ignored": self.n_ignored,
         }
 
-    def to_frame(self) -> Any:
-        """Return one row. Needs pandas."""
-        return data_frame({name: [value] for name, value in self.to_dict().items()})
-
-    def _repr_html_(self) -> str:
+    def _cells(self) -> list[list[str]]:
         head = ["mean difference", "queries", "equal", "ignored", "p-value"]
         counts = [str(self.n_queries), str(self.n_equal), str(self.n_ignored)]
         row = [f"{self.mean_difference:+.4f}", *counts, p_value(self.pvalue).removeprefix("p = ")]
-        return html_table([head, row], "Wilcoxon signed-rank test over queries")
+        return [head, row]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the differences of all queries, in rising order. Needs matplotlib."""
+    def _caption(self) -> str:
+        return "Wilcoxon signed-rank test over queries"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the differences of all queries, in rising order."""
         if self.differences is None:
             raise InvalidInputError(
                 "The test must hold the differences of the queries to draw them: it has none. "
                 "Use `paired_test`."
             )
-        ax = ax if ax is not None else new_axes()
         values = np.sort(self.differences)
         colours = np.where(values >= 0, "tab:blue", "tab:orange")
         ax.bar(np.arange(1, len(values) + 1), values, color=colours, width=1.0)
         ax.set_xlabel("query, in rising order")
         ax.set_ylabel("first minus second")
-        return ax
 
 
 def paired_test(

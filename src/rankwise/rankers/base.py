@@ -47,9 +47,10 @@ from rankwise.core.storable import Counted, Finite
 from rankwise.features.function_space import FeatureMap
 from rankwise.io.frames import known_features, read_columns
 from rankwise.io.rankings import RankedItems
-from rankwise.measures.pairwise import Concordance
+from rankwise.measures.value import Measure
 from rankwise.rankers.reading import names_of_items, read_comparisons_of, read_rows
 from rankwise.rankers.storage import save
+from rankwise.selection.path import as_measure
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -212,8 +213,9 @@ class Ranker(BaseEstimator, ABC):
         """Return the share of pairs put in the right order, averaged over queries.
 
         Ties in the prediction count one half; pairs of equal `y` do not count. For two grades this
-        is the AUC, in general the concordance. 1 is perfect, 0.5 is chance. For other measures see
-        `make_ranking_scorer` and `evaluate`.
+        is the AUC, in general the concordance. 1 is perfect, 0.5 is chance. A ranker with a
+        parameter ``measure`` is scored by that measure, negated if lower is better, as
+        `GridSearchCV` does; for others see `make_ranking_scorer` and `evaluate`.
 
         Parameters
         ----------
@@ -258,9 +260,15 @@ class Ranker(BaseEstimator, ABC):
         n_torn = self._count_torn(queries, truth) if qid is not None else 0
         if n_torn:
             warn_caller(SeenQueriesWarning.of(n_torn))
+        measure = self._score_measure()
+        weight = sample_weight if measure.takes_weights else None
         columns = zip(np.atleast_2d(truth.T), np.atleast_2d(scores.T), strict=True)
-        values = [Concordance.overall(t, s, queries, sample_weight) for t, s in columns]
-        return float(np.mean(values))
+        value = float(np.mean([measure.overall(t, s, queries, weight) for t, s in columns]))
+        return value if measure.greater_is_better else -value
+
+    def _score_measure(self) -> Measure:
+        """Return the measure of `score`: the one that decided, where one did."""
+        return as_measure(getattr(self, "measure", None))
 
     def _score_pairs(self, X: Any, qid: Any, pairs: Any, weight: ArrayLike | None) -> float:
         if pairs is None:

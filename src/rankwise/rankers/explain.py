@@ -13,7 +13,12 @@ from scipy.special import comb
 
 from rankwise.core.arrays import FloatArray, raw_rows
 from rankwise.core.checks import check_scores, entries_of, is_missing
-from rankwise.core.display import brief, data_frame, html_table, new_axes, short_label, text_table
+from rankwise.core.display import (
+    Result,
+    brief,
+    short_label,
+    text_table,
+)
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import AtMost, Count, check_call
 from rankwise.core.queries import Queries
@@ -41,7 +46,7 @@ ContributionMethod: TypeAlias = Callable[[FloatArray, FloatArray], Contributions
 
 @final
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Result):
     """Hold the contribution of each feature to the lead of item a over item b.
 
     The contributions sum to the lead. For a linear ranker a contribution is the weight times the
@@ -102,9 +107,9 @@ class Explanation:
         place = "above" if self.lead > 0 else "below" if self.lead < 0 else "level with"
         head = f"item {self.a} is {place} {other}: {brief(self.score_a)} against "
         head += f"{brief(self.score_b)}, {self.lead:+.4g}"
-        return f"{head}\n{text_table(self._rows())}\n{self.method}"
+        return f"{head}\n{text_table(self._cells())}\n{self.method}"
 
-    def _rows(self) -> list[list[str]]:
+    def _cells(self) -> list[list[str]]:
         """Return the table that is shown: the largest contributions, then the rest as one."""
         errors = [] if self.is_exact else ["std. error"]
         rows = [["feature", "contribution", *errors, "a", "b"]]
@@ -119,8 +124,8 @@ class Explanation:
             rows.append([f"{len(rest)} others", total, *["" for _ in errors], "", ""])
         return rows
 
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), str(self).partition("\n")[0])
+    def _caption(self) -> str:
+        return str(self).partition("\n")[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in types that JSON can hold."""
@@ -130,16 +135,15 @@ class Explanation:
             "score_a": self.score_a,
             "score_b": self.score_b,
             "method": self.method,
-            "features": self._columns(),
+            "features": self._features(),
         }
 
-    def to_frame(self) -> Any:
-        """Return a row for each feature, the largest contribution first. Needs pandas."""
-        order = np.argsort(-np.abs(self.contributions), kind="stable")
-        columns = self._columns()
-        return data_frame({key: [values[i] for i in order] for key, values in columns.items()})
-
     def _columns(self) -> dict[str, list[Any]]:
+        """Return a row for each feature, the largest contribution first."""
+        order = np.argsort(-np.abs(self.contributions), kind="stable")
+        return {key: [values[i] for i in order] for key, values in self._features().items()}
+
+    def _features(self) -> dict[str, list[Any]]:
         return {
             "feature": list(self.names),
             "contribution": self.contributions.tolist(),
@@ -148,9 +152,8 @@ class Explanation:
             "b": self.features_b.tolist(),
         }
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest contributions as bars; return the axes. Needs matplotlib."""
-        ax = ax if ax is not None else new_axes()
+    def _draw(self, ax: Any) -> None:
+        """Draw the largest contributions as bars."""
         order = np.argsort(-np.abs(self.contributions), kind="stable")[:MOST_SHOWN][::-1]
         values, errors = self.contributions[order], self.standard_errors[order]
         colours = np.where(values >= 0, "tab:blue", "tab:orange")
@@ -159,7 +162,6 @@ class Explanation:
         ax.set_yticks(range(len(order)), [short_label(self.names[at]) for at in order])
         ax.axvline(0.0, color="grey", linewidth=0.8)
         ax.set_xlabel("contribution to the lead")
-        return ax
 
 
 def explain(
@@ -534,7 +536,7 @@ def _others(queries: Queries, a: int, b: int | None) -> list[int]:
 
 @final
 @dataclass(frozen=True, eq=False)
-class FeatureImportance:
+class FeatureImportance(Result):
     """Hold how much a measure loses when a feature is shuffled inside queries.
 
     Parameters
@@ -575,9 +577,9 @@ class FeatureImportance:
         return self.losses.std(axis=0)
 
     def __str__(self) -> str:
-        return f"{self.measure!r} {self.value:.4f} without shuffling\n{text_table(self._rows())}"
+        return f"{self.measure!r} {self.value:.4f} without shuffling\n{text_table(self._cells())}"
 
-    def _rows(self) -> list[list[str]]:
+    def _cells(self) -> list[list[str]]:
         rows = [["feature", "loss", "std. dev."]]
         for at in np.argsort(-self.mean, kind="stable")[:MOST_SHOWN]:
             deviation = f"{self.standard_deviation[at]:.4f}"
@@ -585,31 +587,25 @@ class FeatureImportance:
         n_left = len(self.names) - MOST_SHOWN
         return rows if n_left <= 0 else [*rows, [f"{n_left} others", "", ""]]
 
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), str(self).partition("\n")[0])
+    def _caption(self) -> str:
+        return str(self).partition("\n")[0]
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything in types that JSON can hold."""
-        columns = {name: values.tolist() for name, values in self._columns().items()}
-        head = {"measure": repr(self.measure), "value": self.value}
-        return {**head, "feature": list(self.names), **columns}
+        columns = {name: np.asarray(values).tolist() for name, values in self._columns().items()}
+        return {"measure": repr(self.measure), "value": self.value, **columns}
 
-    def to_frame(self) -> Any:
-        """Return a row for each feature. Needs pandas."""
-        return data_frame({"feature": list(self.names), **self._columns()})
+    def _columns(self) -> dict[str, Any]:
+        deviation = self.standard_deviation
+        return {"feature": list(self.names), "loss": self.mean, "standard_deviation": deviation}
 
-    def _columns(self) -> dict[str, FloatArray]:
-        return {"loss": self.mean, "standard_deviation": self.standard_deviation}
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the largest losses as bars; return the axes. Needs matplotlib."""
-        ax = ax if ax is not None else new_axes()
+    def _draw(self, ax: Any) -> None:
+        """Draw the largest losses as bars."""
         order = np.argsort(-self.mean, kind="stable")[:MOST_SHOWN][::-1]
         spread = self.standard_deviation[order]
         ax.barh(range(len(order)), self.mean[order], xerr=spread, ecolor="grey")
         ax.set_yticks(range(len(order)), [short_label(self.names[at]) for at in order])
         ax.set_xlabel(f"loss of {self.measure!r} when shuffled inside queries")
-        return ax
 
 
 def feature_importance(

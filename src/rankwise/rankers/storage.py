@@ -71,7 +71,8 @@ def load(path: str | PathLike[str]) -> Any:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>>     >>> ranker = rankwise.RankRLS(alpha=0.5).fit([[0.0], [1.0]], [0, 1])
+    >>> import rankwise
+    >>> ranker = rankwise.RankRLS(alpha=0.5).fit([[0.0], [1.0]], [0, 1])
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "ranker.rankwise"
     >>> ranker.save(path)
     >>> rankwise.load(path)

@@ -15,11 +15,9 @@ from rankwise.core.checks import (
     check_choice,
 )
 from rankwise.core.display import (
+    Result,
     brief,
-    data_frame,
     decimals,
-    html_table,
-    new_axes,
     text_table,
 )
 from rankwise.core.errors import InvalidInputError, NumericalError
@@ -44,7 +42,7 @@ PAIR_MEASURES = (Concordance, AUC, Disagreement(ties="half"))
 @storable
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class SelectionPath:
+class SelectionPath(Result):
     """Hold the held-out values of a measure for every value of one parameter.
 
     Parameters
@@ -132,17 +130,16 @@ class SelectionPath:
             "best": self._best,
         }
 
-    def to_frame(self) -> Any:
-        """Return a row for each value of the parameter. Needs pandas."""
+    def _columns(self) -> dict[str, Any]:
         columns = {"value": self.values, "standard_error": self.standard_errors}
-        return data_frame({self.parameter: self.grid, **columns})
+        return {self.parameter: self.grid, **columns}
 
     @property
     def _best(self) -> int | None:
         """The position of the best value; None if nothing can be judged."""
         return None if np.isnan(self.values).all() else self.best()
 
-    def _rows(self) -> list[list[str]]:
+    def _cells(self) -> list[list[str]]:
         rows = [[self.parameter, repr(self.measure), "std. error", ""]]
         entries = zip(self.grid, self.values, self.standard_errors, strict=True)
         for at, (point, value, error) in enumerate(entries):
@@ -151,10 +148,10 @@ class SelectionPath:
         return rows
 
     def __str__(self) -> str:
-        return text_table(self._rows())
+        return text_table(self._cells())
 
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), f"{self.measure!r}, held out")
+    def _caption(self) -> str:
+        return f"{self.measure!r}, held out"
 
     def __repr__(self) -> str:
         if self._best is None:
@@ -167,15 +164,17 @@ class SelectionPath:
 
     def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
         """Draw the values with their standard errors; return the axes. Needs matplotlib."""
-        ax = ax if ax is not None else new_axes()
+        ax = super().plot(ax)
+        if chosen is not None:
+            ax.axvline(self.grid[chosen], linestyle="--", color="grey")
+        return ax
+
+    def _draw(self, ax: Any) -> None:
         ax.errorbar(self.grid, self.values, yerr=self.standard_errors, marker="o", capsize=2)
         if self.grid.dtype.kind == "f":
             ax.set_xscale("log")
         ax.set_xlabel(self.parameter)
-        ax.set_ylabel(f"{self.measure!r}, held out")
-        if chosen is not None:
-            ax.axvline(self.grid[chosen], linestyle="--", color="grey")
-        return ax
+        ax.set_ylabel(self._caption())
 
 
 @storable

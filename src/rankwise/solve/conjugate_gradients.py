@@ -526,7 +526,7 @@ def multishift_cg(
         The equations.
     rule : StoppingRule
         When to stop: ``tol`` bounds the residual as a share of the right-hand side. With
-        ``patience``, an alpha finishes when its validation value has not improved for so many
+        ``patience``, an alpha finishes when its validation value has not improved for this many
         iterations, and the best iterate of all is the result instead of the converged one.
     hooks : Hooks, optional
         What to call on the way.

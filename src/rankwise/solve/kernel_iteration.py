@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple, Self, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, as_columns
-from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.namespaces import (
     Array,
@@ -130,14 +129,6 @@ class ConjugateGradients:
             usual = min(max(usual, n_items // ITEMS_PER_BASIS_ROW), MOST_BASIS_ROWS)
             entries = max(entries, memory_of(where) // 16)
         return min(n_items, max(1, min(usual, entries // n_items)))
-
-
-def as_conjugate_gradients(solver: object, names: tuple[str, ...]) -> ConjugateGradients:
-    """Return the settings that a solver or the name of one stands for."""
-    if isinstance(solver, ConjugateGradients):
-        return solver
-    check_choice("solver", solver, names)
-    return ConjugateGradients()
 
 
 @final

@@ -14,7 +14,7 @@ from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.solve.rows import BlockLaplacian, GroupwiseMap, ItemRows, StoredRows, what_is_left
 
 MEANS_PER_ENTRY = 0.125
-"""Group means are known in advance when they have at most so many entries per entry of X."""
+"""Group means are known in advance when they have at most this many entries per entry of X."""
 
 LARGEST_BLOCK = 1 << 18
 """Entries of a block, 3 MB, up to which rows are visited block by block; beyond, in two passes."""

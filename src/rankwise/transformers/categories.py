@@ -28,6 +28,9 @@ from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
 N_FOLDS = 5
 """Number of folds of queries, each encoded by the other folds."""
 
+ROUNDING = 1e-12
+"""Share of the largest score below which a category's mean is rounding error."""
+
 BLANK = "\x00blank"
 """The category of blanks."""
 
@@ -35,10 +38,29 @@ BLANK = "\x00blank"
 @final
 @dataclass(frozen=True, eq=False)
 class _Excess:
-    """How far each training item scores above its query's mean, and its categories."""
+    """How far each training item scores above its query's mean.
+
+    Parameters
+    ----------
+    excess : (n_items,)
+        The score less the mean of the query.
+    rounding : float
+        Means below this are rounding errors.
+    categories : list of (n_items,)
+        The category of each item, for each encoded feature.
+    varies : list of bool
+        Whether an encoded feature differs inside some query.
+    """
 
     excess: FloatArray
+    rounding: float
     categories: list[IntArray]
+    varies: list[bool]
+
+    def codes(self, total: FloatArray, count: IntArray, smoothing: float) -> FloatArray:
+        """Return shrunken means of sums; exactly 0 where a sum is only rounding."""
+        known = np.abs(total) > self.rounding * count
+        return np.where(known, total, 0.0) / (count + smoothing)
 
 
 @final
@@ -48,6 +70,10 @@ class WithinQueryEncoder(QueryTransformer):
     The code of category c is the mean of :math:`y_i - \bar y_{q(i)}` over its training items,
     shrunk towards 0 as if `smoothing` average items were among them. A category that was never seen
     has the code 0. Numbers are left unchanged.
+
+    A feature that is constant inside every training query (a user's country) says nothing by itself
+    about the order of items, and all these means are 0. Its categories are numbered by frequency
+    instead, from 1 for the rarest, so that trees can combine it with other features.
 
     ``fit_transform`` encodes each fifth of the training queries by the others, so that no item is
     encoded by its own score. Later rows are encoded by all training queries.
@@ -111,11 +137,18 @@ class WithinQueryEncoder(QueryTransformer):
 
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> _Excess:
         self.columns_ = self._chosen(X)
-        excess = _excess(X, y, queries)
+        scores = _scores(X, y)
         known = [_categories_of(X[:, j]) for j in self.columns_]
         self.categories_ = [categories for categories, _ in known]
-        self.codes_ = [self._codes(number, excess, len(categories)) for categories, number in known]
-        return _Excess(excess, [number for _, number in known])
+        numbers = [number for _, number in known]
+        found = _Excess(
+            scores - queries.spread(queries.mean(scores)),
+            ROUNDING * float(np.abs(scores).max(initial=0.0)),
+            numbers,
+            [_varies_inside(number, queries) for number in numbers],
+        )
+        self.codes_ = [self._codes(k, found) for k in range(len(numbers))]
+        return found
 
     def _chosen(self, X: NDArray[Any]) -> list[int]:
         """Return the positions of the features to encode."""
@@ -132,9 +165,15 @@ class WithinQueryEncoder(QueryTransformer):
                 )
         return [int(c) for c in positions]
 
-    def _codes(self, number: IntArray, excess: FloatArray, n_categories: int) -> FloatArray:
-        total = sum_by(number, excess, n_categories)
-        return total / (np.bincount(number, minlength=n_categories) + self.smoothing)
+    def _codes(self, k: int, found: _Excess) -> FloatArray:
+        number, n_categories = found.categories[k], len(self.categories_[k])
+        count = np.bincount(number, minlength=n_categories)
+        if not found.varies[k]:
+            codes = np.empty(n_categories)
+            codes[np.argsort(count, kind="stable")] = np.arange(1, n_categories + 1)
+            return codes
+        total = sum_by(number, found.excess, n_categories)
+        return found.codes(total, count, self.smoothing)
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:
         encoded = np.empty(X.shape)
@@ -158,6 +197,8 @@ class WithinQueryEncoder(QueryTransformer):
     def _encoded_by_others(self, k: int, found: _Excess, queries: Queries) -> FloatArray:
         """Encode each fifth of the training queries, or items, by the others."""
         number, n_categories = found.categories[k], len(self.categories_[k])
+        if not found.varies[k]:
+            return self.codes_[k][number]  # which no score has decided
         groups = queries.index if self.fitted_with_qid_ else np.arange(len(number))
         # sums of each fold and category, then over all other folds
         cell = (groups % N_FOLDS) * n_categories + number
@@ -165,14 +206,20 @@ class WithinQueryEncoder(QueryTransformer):
         total = sum_by(cell, found.excess, N_FOLDS * n_categories).reshape(shape)
         count = np.bincount(cell, minlength=N_FOLDS * n_categories).reshape(shape)
         total, count = total.sum(axis=0) - total, count.sum(axis=0) - count
-        return np.asarray((total / (count + self.smoothing)).ravel()[cell])
+        return found.codes(total, count, self.smoothing).ravel()[cell]
 
     def _names(self, names: list[str]) -> list[str]:
         return names
 
 
-def _excess(X: Matrix, y: ArrayLike | None, queries: Queries) -> FloatArray:
-    """Return each item's score less the mean of its query."""
+def _varies_inside(number: IntArray, queries: Queries) -> bool:
+    """Return whether a query holds items of several categories."""
+    of_query = np.empty(queries.n_queries, dtype=np.intp)
+    of_query[queries.index] = number
+    return bool((of_query[queries.index] != number).any())
+
+
+def _scores(X: Matrix, y: ArrayLike | None) -> FloatArray:
     if y is None:
         raise InvalidInputError(
             "WithinQueryEncoder requires y to be passed, but the target y is None: it encodes a "
@@ -180,7 +227,7 @@ def _excess(X: Matrix, y: ArrayLike | None, queries: Queries) -> FloatArray:
         )
     scores = one_output(y, "y", "Encode for one output at a time.")
     check_length("y", scores, X.shape[0])
-    return scores - queries.spread(queries.mean(scores))
+    return scores
 
 
 def _is_numeric(column: NDArray[Any]) -> bool:

@@ -301,7 +301,7 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ((*PAIRED, "--stream"), "--stream must not come with --pairs: comparisons name rows"),
         ((*PAIRED, "--query-weight", "equal"), "--query-weight must not come with --pairs"),
         ((*PAIRED, *GRID, "-m", "AP"), "--measure must not come with --pairs without --validate"),
-        ((*RLS_PAIRED, "--pairs-val", "pairs.csv"), "--pairs-val must come with --pairs and --al"),
+        ((*RLS_PAIRED, "--pairs-val", "pairs.csv"), "--pairs-val must come with --alphas"),
         (
             (*RLS_PAIRED, *GRID, "-m", "AP"),
             "--measure must be one of .* each comparison is left out",

@@ -208,7 +208,7 @@ def test_a_leaderboard_of_every_person(run, folder):
     assert "margins are ignored" in told
     assert "the 2 judges count alike; --judges learns" in told
     for options, message in (
-        (("--person", "ann"), "--person and --persons must come with --tastes"),
+        (("--person", "ann"), "--person must come with --tastes"),
         (("--tastes", "--judges"), "--tastes must be used without --judges"),
         (("--tastes", "--person", "anne"), "Did you mean 'ann'?"),
         (("--half-life", "5"), "--half-life must come with dates"),
@@ -288,3 +288,50 @@ def test_groups_in_words_are_refused_with_a_remedy(run, folder):
     result = run("leave-pair-out", "groups.csv", "--y", "ill")
     assert result.exit_code == 2
     assert "say with --positive ... which label ranks above" in " ".join(result.stderr.split())
+
+
+ARENA = """model_a,model_b,winner,judge,question_id,language,tokens_a,tokens_b
+x,y,model_a,ann,1,en,30,10
+y,x,model_b,ann,1,en,12,30
+y,z,model_a,bob,2,de,20,20
+z,x,model_b,bob,2,de,10,15
+x,z,model_a,cid,3,en,25,20
+z,y,tie,cid,3,en,20,20
+y,z,,cid,3,en,20,20
+"""
+
+
+@pytest.mark.filterwarnings("default::rankwise.LeftOutWarning")
+def test_a_leaderboard_is_audited_and_its_reading_is_said(run, folder):
+    (folder / "arena.csv").write_text(ARENA)
+    options = ("--audit", "--by", "language", "--control", "tokens", "--top", "2")
+    result = run("leaderboard", "arena.csv", *options)
+    assert result.exit_code == 0
+    said = result.stderr
+    assert "read: items: model_a and model_b" in said
+    assert "read: 1 rows left out, since they do not say who won" in said
+    assert "read: 1 questions were asked in both orders" in said
+    assert "tokens:" in result.stdout
+    assert "neighbours" in result.stdout
+    assert "\nen\n" in result.stdout
+    found = json.loads(run("leaderboard", "arena.csv", *options, "--json").stdout)
+    assert len(found["items"]) == 2
+    assert set(found["categories"]) == {"en", "de"}
+    assert found["audit"]["findings"][0]["probe"] == "neighbours"
+    assert found["reading"][0] == "items: model_a and model_b"
+
+
+def test_leaderboards_take_clusters_and_learn_half_lives(run, folder):
+    rows = ["winner,loser,question,date"]
+    rows += [
+        f"{'xyz'[k % 3]},{'xyz'[(k + 1) % 3]},q{k % 6},2026-01-{1 + k % 28:02}" for k in range(60)
+    ]
+    (folder / "games.csv").write_text("\n".join(rows))
+    clustered = run("leaderboard", "games.csv", "--cluster", "question")
+    assert clustered.exit_code == 0
+    learned = run("leaderboard", "games.csv", "--half-life", "auto")
+    assert "note: half-life: " in learned.stderr
+    wrong = run("leaderboard", "games.csv", "--half-life", "soon")
+    assert "--half-life must be a finite number, 'auto' or None: got 'soon'" in wrong.stderr
+    refused = run("leaderboard", "games.csv", "--cluster", "question", "--judges")
+    assert "without judges=True" in refused.stderr or "--judges" in refused.stderr

@@ -104,7 +104,19 @@ def test_judges_effects_and_ties_are_on_the_page():
     plain = leaderboard_report(leaderboard(GAMES)).html
     assert ">Judges</h2>" not in plain
     assert ">Effects</h2>" not in plain
-    assert "ties" not in plain
+    assert "Answers may be ties" not in plain
+    assert "of the answers are ties" not in plain
+
+
+def test_the_reading_and_the_audit_are_on_the_page():
+    table = read_comparisons(battles(8))
+    board = leaderboard(table, random_state=0)
+    page = leaderboard_report(board, table, categories={"German": board}).html
+    for title in ("Audit", "Neighbours", "Only German", "How the table was read"):
+        assert f">{title}</h2>" in page
+    for finding in board.audit().findings:
+        assert finding.probe in page
+    assert "winner: result" in page
 
 
 def test_who_beats_whom_is_a_map_of_sixty_items():
@@ -177,6 +189,8 @@ def test_modules_of_reports_load_without_optional_packages():
 def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path, capsys):
     path = tmp_path / "model_battles-2024.csv"
     path.write_text("winner,loser\n" + "".join(f"{a},{b}\n" for a, b in GAMES))
-    run_leaderboard(LeaderboardCommand(path, output=tmp_path / "board.html"))
+    run_leaderboard(
+        LeaderboardCommand(comparisons=path, output=tmp_path / "board.html", parameters={})
+    )
     page = (tmp_path / "board.html").read_text()
     assert "<title>Leaderboard: model battles 2024</title>" in page

@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rankwise import (
+    AutoRanker,
     Gaussian,
     InvalidInputError,
     MissingExtraError,
@@ -216,3 +217,59 @@ def test_missing_packages_name_the_extra(package, data, models, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, package, None)
     with pytest.raises(MissingExtraError, match=r"rankwise\[report\]"):
         make_report(models["chosen"], *data)
+
+
+# Honest values lead
+
+
+def cards_of(report):
+    """Return title, value and note of every card."""
+    return re.findall(r"<dt>(.*?)</dt><dd>(.*?)<small>(.*?)</small>", report.html)
+
+
+def small_sample(seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(30, 40))
+    return X, (np.arange(30) % 2).astype(float)
+
+
+def test_a_small_sample_report_leads_with_the_honest_value():
+    """Forty features without meaning fit thirty items perfectly; unseen pairs say one half."""
+    X, y = small_sample()
+    ranker = RankRLS(alpha=1e-6).fit(X, y)
+    cards = cards_of(make_report(ranker, X, y))
+    assert cards[0][0] == "AUC of unseen pairs"
+    assert float(cards[0][1]) < 0.75
+    assert "trained anew" in cards[0][2]
+    perfect = [note for _, value, note in cards if value == "1.000"]
+    assert perfect
+    assert all("too good if learned from" in note for note in perfect)
+
+
+def test_the_value_that_the_fit_printed_is_on_the_page():
+    X, y = small_sample()
+    auto = AutoRanker(random_state=0).fit(X, y)
+    title, value, note = cards_of(make_report(auto, X, y))[0]
+    assert value == f"{auto.honest_value_.value:.3f}"
+    assert title == f"{auto.honest_value_.measure}, unseen {auto.honest_value_.unit}"
+    assert "seen by no part of the fit" in note
+    chosen = RankRLSCV().fit(X, y)
+    title, value, note = cards_of(make_report(chosen, X, y))[0]
+    assert (title.endswith("held out"), value) == (True, f"{chosen.held_out_value_:.3f}")
+    assert "slightly too good" in note
+
+
+def test_values_on_queries_that_were_learned_from_are_shown_as_such():
+    rng = np.random.default_rng(0)
+    X, qid = rng.normal(size=(60, 3)), np.repeat(np.arange(12), 5)
+    y = np.round(2 + X[:, 0]).clip(0)
+    ranker = RankRLS().fit(X[:30], y[:30], qid=qid[:30])
+    assert all(
+        "too good: 6 of the queries" in c[2] for c in cards_of(make_report(ranker, X, y, qid))
+    )
+    unseen = make_report(ranker, X[30:], y[30:], qid[30:])
+    assert all("on unseen queries" in card[2] for card in cards_of(unseen))
+    assert "No model has learned from these queries." in unseen.html
+    chosen = RankRLSCV().fit(X, y, qid=qid)
+    (card,) = cards_of(make_report(chosen, X, y, qid))
+    assert "held out" in card[0]

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rankwise import (
+    BoostedRanker,
     InvalidInputError,
     MissingExtraError,
     PreferenceGP,
@@ -22,6 +23,8 @@ from rankwise import (
     make_app,
     serve_ranker,
 )
+from rankwise.apps.cli.commands import ServeCommand
+from rankwise.apps.cli.jobs.models import serve
 
 testclient = pytest.importorskip("starlette.testclient")
 
@@ -114,8 +117,8 @@ def test_metrics_count(client):
         ('{"items": [[1, 2, 1e999]]}', r"items\[0\] must hold finite numbers"),
         ({"items": [{"text": 1, "clicks": 2}]}, r"must have the feature 'age': it is missing"),
         (
-            {"items": [{"text": 1, "clicks": 2, "age": 3, "agee": 4}]},
-            "got 'agee'. Did you mean 'age'",
+            {"items": [{"text": 1, "clicks": 2, "agee": 4}]},
+            "the feature 'age': it is missing; got 'agee'. Did you mean 'age'",
         ),
         ({"items": ROWS, "ids": [1]}, "ids must hold an id for each of the 3 items: got 1"),
         ({"items": ROWS, "ids": "abc"}, "got text"),
@@ -223,3 +226,92 @@ def ask(port, body):
                 raise
             time.sleep(0.1)
     raise AssertionError("the server did not start")
+
+
+# Items as people have them
+
+
+def test_items_may_carry_an_id_and_other_keys(client):
+    items = [
+        {"id": "low", "text": 0.0, "clicks": 0.0, "age": 0.0, "title": "x", "tags": ["a"]},
+        {"id": "high", "text": 9.0, "clicks": 9.0, "age": 9.0},
+    ]
+    plain = client.post("/rank", json={"items": [[0, 0, 0], [9, 9, 9]]}).json()
+    answer = client.post("/rank", json={"items": items}).json()
+    assert answer["scores"] == plain["scores"]
+    assert answer["ids"] == [items[at]["id"] for at in answer["order"]]
+    batch = client.post("/rank", json={"queries": [{"items": items}], "k": 1}).json()
+    assert batch["queries"][0]["ids"] == answer["ids"][:1]
+    given = client.post("/rank", json={"items": items, "ids": [1, 2]}).json()
+    assert set(given["ids"]) == {1, 2}
+    assert "ids" not in client.post("/rank", json={"items": [items[0], [1, 2, 3]]}).json()
+
+
+def test_an_id_must_be_a_single_value(client):
+    items = [{"id": [1], "text": 0.0, "clicks": 0.0, "age": 0.0}]
+    answer = client.post("/rank", json={"items": items})
+    assert answer.status_code == 400
+    assert "ids[0] must be text, a finite number" in answer.json()["error"]
+
+
+def test_missing_features_are_blanks_where_the_model_takes_blanks():
+    pytest.importorskip("lightgbm", reason="the extra 'trees' is not installed")
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 2)), columns=["price", "stars"])
+    X.loc[::5, "price"] = np.nan
+    ranker = BoostedRanker(n_trees=5).fit(X, X["stars"].round(), np.arange(200) // 10)
+    browser = testclient.TestClient(make_app(ranker))
+    items = [{"stars": 1.0}, {"stars": 1.0, "price": None}, {"price": 0.5, "stars": 1.0}]
+    scores = browser.post("/rank", json={"items": items}).json()["scores"]
+    expected = ranker.predict(pd.DataFrame(items, columns=["price", "stars"]).astype(float))
+    np.testing.assert_allclose(scores, expected)
+    rows = browser.post("/rank", json={"items": [[None, 1.0]]}).json()["scores"]
+    assert rows == scores[:1]
+    misspelt = browser.post("/rank", json={"items": [{"stars": 1.0, "prize": 2.0}]})
+    assert "it is missing; got 'prize'. Did you mean 'price'" in misspelt.json()["error"]
+    empty = browser.post("/rank", json={"items": [{"id": 1}]})
+    assert "must have the feature 'price': it is missing." in empty.json()["error"]
+
+
+def test_answers_name_the_model():
+    ranker = RankRLS().fit([[0.0], [1.0]], [0, 1])
+    named = testclient.TestClient(make_app(ranker, name="shop.model", version="ab12"))
+    answer = named.post("/rank", json={"items": [[1.0]]}).json()
+    assert answer["model"] == {"name": "shop.model", "version": "ab12"}
+    batch = named.post("/rank", json={"queries": [{"items": [[1.0]]}]}).json()
+    assert batch["model"] == named.get("/health").json()["model"] == answer["model"]
+    plain = testclient.TestClient(make_app(ranker)).post("/rank", json={"items": [[1.0]]}).json()
+    assert plain["model"]["name"] == "RankRLS"
+
+
+def test_the_interface_is_described_for_programs_and_people(client):
+    description = client.get("/openapi.json").json()
+    assert description["openapi"].startswith("3.")
+    assert set(description["paths"]) == {"/rank", "/health", "/metrics"}
+    body = description["paths"]["/rank"]["post"]["requestBody"]["content"]["application/json"]
+    assert client.post("/rank", json=body["example"]).status_code == 200
+    named, listed = body["schema"]["properties"]["items"]["items"]["oneOf"]
+    assert named["required"] == ["text", "clicks", "age"]
+    assert listed["minItems"] == 3
+    page = client.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "POST /rank" in page.text
+    assert "<script" not in page.text
+    assert "default-src 'none'" in page.headers["content-security-policy"]
+
+
+def test_a_port_that_is_taken_is_said_before_anything_is_announced():
+    ranker, announced = RankRLS().fit([[0.0], [1.0]], [0, 1]), []
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InvalidInputError, match=f"listen on 127.0.0.1, port {port}"):
+            serve_ranker(ranker, port=port, announce=announced.append)
+    assert announced == []
+
+
+def test_the_command_announces_nothing_without_the_extra(tmp_path, monkeypatch, capsys):
+    RankRLS().fit([[0.0], [1.0]], [0, 1]).save(tmp_path / "m.model")
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    with pytest.raises(MissingExtraError, match=r'pip install "\.\[serve\]"'):
+        serve(ServeCommand(tmp_path / "m.model"))
+    assert "Serving" not in capsys.readouterr().out

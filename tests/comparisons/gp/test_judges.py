@@ -275,3 +275,12 @@ def test_without_a_judge_the_answer_is_that_of_all_by_their_numbers_of_answers(l
     np.testing.assert_allclose(someone[[0, 2]], mixed[[0, 2]], atol=1e-12)
     one = gp.predict_pair(first, second, judge=1)
     np.testing.assert_allclose(someone[1], one[1], atol=1e-12)
+
+
+def test_without_answers_of_judges_an_average_judge_answers():
+    pairs, judge = [[0, 1], [1, 2], [3, 0]], ["ann", "bob", "ann"]
+    gp = PreferenceGP(KERNEL, optimize=False, likelihood="probit").fit(X, pairs=pairs, judge=judge)
+    gp.update([[2, 4]]).forget(pairs, judge=judge)
+    p = gp.predict_pair([2, 2], [4, 4], judge=["ann", "eve"])
+    np.testing.assert_allclose(p[1], p[0], atol=1e-12)
+    assert p[0] > 0.5

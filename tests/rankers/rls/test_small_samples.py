@@ -202,3 +202,12 @@ def test_auc_with_items_of_weight_zero_equals_refit(seed, kernel, ties):
     found = leave_pair_out_auc(X, y, alpha=0.5, kernel=kernel, ties=ties, sample_weight=weight)
     assert found.n_pairs == len(credits)
     assert found.value == pytest.approx(np.mean(credits))
+
+
+def test_shuffles_are_followed_by_a_bar(capsys):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(12, 2))
+    found = permutation_test(X, X[:, 0], n_permutations=70, progress=True, random_state=0)
+    assert "permutation_test" in capsys.readouterr().out
+    silent = permutation_test(X, X[:, 0], n_permutations=70, random_state=0)
+    np.testing.assert_array_equal(found.null, silent.null)

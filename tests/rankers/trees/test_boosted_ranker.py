@@ -15,7 +15,7 @@ from rankwise import (
     evaluate,
 )
 from rankwise.core.queries import TrainingData
-from rankwise.rankers.trees.boosted_ranker import TreeProblem, fit_to_problem
+from rankwise.rankers.trees.boosted_ranker import TreeProblem, fit_to_problem, staged_scores
 from rankwise.rankers.trees.objectives import tree_objective
 from rankwise.selection.holdouts import Folds
 
@@ -207,7 +207,9 @@ def test_staged_scores_are_those_of_refits_without_each_fold():
     problem = TreeProblem.of(X, data, 63)
     folds = Folds.random(3, data.queries.index, np.random.default_rng(0))
     ranker = BoostedRanker(n_trees=30, early_stopping=False, max_bins=63, random_state=0)
-    scores = problem.staged_scores(ranker, folds, 10, lambda stages: len(stages) < 2)
+    scores = staged_scores(
+        [problem] * folds.n_folds, ranker, folds, 10, lambda stages: len(stages) < 2
+    )
     assert scores.shape == (2, len(y))
     for k in range(3):
         kept, out = folds.fold != k, folds.fold == k

@@ -441,7 +441,8 @@ class LeaderboardCommand(Command):
     """Rank names from who beat whom: scores and ranks with intervals.
 
     With -o the suffix decides what is written: .html is a page with a figure and a
-    table of who beats whom; .csv, .json, .md and .txt are tables.
+    table of who beats whom; .csv, .json, .md and .txt are tables. How the table was read is
+    said on standard error.
 
     For example: rankwise leaderboard battles.csv -o board.html
     """
@@ -449,9 +450,9 @@ class LeaderboardCommand(Command):
     comparisons: Annotated[
         Path,
         argument(
-            "A table (CSV, TSV, Parquet): winner and loser, or a, b and who won; rankings "
-            "(rank1, rank2, ... or person, item, rank), or item1, item2, ... with best and worst; "
-            "or the answers file of rankwise ask.",
+            "A table (CSV, TSV, JSON, Parquet, Excel): winner and loser, or a, b and who won; "
+            "rankings (rank1, rank2, ... or person, item, rank), or item1, item2, ... with best "
+            "and worst; orders of PrefLib; or the answers file of rankwise ask.",
             "COMPARISONS",
         ),
     ]
@@ -461,6 +462,12 @@ class LeaderboardCommand(Command):
     ] = "text"
     json: Json = False
     top: Top = None
+    audit: Annotated[
+        bool,
+        option(
+            "Say which claims of the order the answers carry, and flag defects.", None, "--audit"
+        ),
+    ] = False
     elo: Annotated[bool, option("Print scores on the scale of Elo.", None, "--elo")] = False
     tastes: Tastes = False
     person: Person = None
@@ -472,12 +479,19 @@ class LeaderboardCommand(Command):
             "FILE",
         ),
     ] = None
+    skip_bad: Annotated[
+        bool, option("Leave out rows that cannot be read, and count them.", None, "--skip-bad")
+    ] = False
     winner: Column = None
     loser: Column = None
     a: Column = None
     b: Column = None
     result: Column = None
     codes: Codes = None
+    favours: Annotated[
+        Literal["a", "b"] | None,
+        option("Whom positive numbers favour, if results are numbers around 0.", panel=COLUMNS),
+    ] = None
     points: Annotated[
         str | None,
         option(
@@ -494,8 +508,34 @@ class LeaderboardCommand(Command):
     covariates: Annotated[
         str | None,
         option(
-            "Columns of covariates, positive for the first item, separated by commas.",
+            "Columns of covariates, positive for the first item, or what two columns have in "
+            "common (length of length_a and length_b), separated by commas.",
             "COLUMNS",
+            panel=COLUMNS,
+        ),
+    ] = None
+    control: Annotated[
+        str | None,
+        option(
+            "What two columns of sizes have in common, such as tokens of tokens_a and tokens_b: "
+            "scores are controlled for (a - b) / (a + b).",
+            "COLUMNS",
+            panel=COLUMNS,
+        ),
+    ] = None
+    cluster: Annotated[
+        str | None,
+        option(
+            "Column whose answers depend on each other, such as question: intervals allow for it.",
+            "COLUMN",
+            panel=COLUMNS,
+        ),
+    ] = None
+    by: Annotated[
+        str | None,
+        option(
+            "Column of categories, such as language: a leaderboard for each, too.",
+            "COLUMN",
             panel=COLUMNS,
         ),
     ] = None

@@ -17,7 +17,9 @@ from rankwise.apps.report.figures import FigureWriter
 from rankwise.apps.report.sections import (
     JudgedModels,
     Section,
+    audit_sections,
     calibration_section,
+    category_section,
     comparison_section,
     effects_section,
     evaluations_of,
@@ -26,8 +28,11 @@ from rankwise.apps.report.sections import (
     measures_section,
     pairs_left_out,
     pairs_section,
+    queries_learned_from,
     queries_section,
+    ranker_of,
     ranking_section,
+    reading_section,
     roc_section,
     selection_sections,
     training_section,
@@ -158,14 +163,19 @@ def make_report(
         queries_section(judged, found),
     ]
     sections = [part for part in parts if part is not None]
-    cards = [*_unseen_cards(unseen), *_cards(judged, next(iter(found.values())))][:4]
+    honest = [*_held_out_cards(judged), *_unseen_cards(unseen)]
+    cards = [*honest, *_cards(judged, next(iter(found.values())), has_honest=bool(honest))][:4]
     return Report(title, _rendered(title, _lead(judged), cards, sections))
 
 
 def leaderboard_report(
-    board: Leaderboard, table: ComparisonTable | None = None, *, title: str = "Leaderboard"
+    board: Leaderboard,
+    table: ComparisonTable | None = None,
+    *,
+    title: str = "Leaderboard",
+    categories: Mapping[str, Leaderboard] | None = None,
 ) -> Report:
-    """Make a page about a leaderboard: scores with intervals, who beats whom, effects, judges.
+    """Make a page about a leaderboard: scores, who beats whom, effects, judges, and its audit.
 
     Parameters
     ----------
@@ -175,6 +185,8 @@ def leaderboard_report(
         The comparisons, to count how often each item was preferred.
     title : str
         The title of the page.
+    categories : mapping of str to Leaderboard, optional
+        Leaderboards of parts of the comparisons, such as languages.
 
     Returns
     -------
@@ -192,6 +204,9 @@ def leaderboard_report(
         pairs_section(board, table),
         effects_section(board),
         judges_section(board),
+        *(audit_sections(board.audit()) if board.auditor is not None else ()),
+        *(category_section(name, one) for name, one in (categories or {}).items()),
+        reading_section(board),
     ]
     sections = [part for part in parts if part is not None]
     first = board.rows()[0]
@@ -282,16 +297,43 @@ def _rendered(
     )
 
 
-def _cards(judged: JudgedModels, first: Evaluation) -> list[tuple[str, str, str]]:
-    """Return the measures of the first model, as large numbers with their intervals."""
+def _cards(
+    judged: JudgedModels, first: Evaluation, *, has_honest: bool
+) -> list[tuple[str, str, str]]:
+    """Return the measures of the first model on the items given, with their intervals.
+
+    Values on queries that were learned from are no card if there is an honest value.
+    """
     name = next(iter(judged.rankers))
+    n_learned = queries_learned_from(judged)[name]
+    if n_learned and has_honest:
+        return []
+    where = {None: "on the items given: too good if learned from", 0: "on unseen queries"}.get(
+        n_learned, f"too good: {n_learned} of the queries were learned from"
+    )
     cards = []
     for measure, mean, (low, high) in zip(
         first.measures, first.mean, first.interval(), strict=True
     ):
         ends = f"{decimals(low, 3)} to {decimals(high, 3)}, " if not np.isnan(low) else ""
-        cards.append((repr(measure), decimals(mean, 3), ends + name))
+        cards.append((repr(measure), decimals(mean, 3), f"{ends}{name}, {where}"))
     return cards
+
+
+def _held_out_cards(judged: JudgedModels) -> list[tuple[str, str, str]]:
+    """Return what the first model found while it was fitted, on items set aside."""
+    name, model = next(iter(judged.rankers.items()))
+    ranker = ranker_of(model)
+    honest, path = getattr(ranker, "honest_value_", None), getattr(ranker, "path_", None)
+    if honest is not None and honest.n_queries > 0:
+        ends = f"{decimals(honest.low, 3)} to {decimals(honest.high, 3)}, {name}, "
+        title = f"{honest.measure}, unseen {honest.unit}"
+        return [(title, decimals(honest.value, 3), f"{ends}seen by no part of the fit")]
+    value = getattr(ranker, "held_out_value_", None)
+    if path is None or value is None:
+        return []
+    note = f"{name}, set aside while {path.parameter} was chosen: slightly too good"
+    return [(f"{path.measure!r}, held out", decimals(value, 3), note)]
 
 
 def _unseen_cards(unseen: dict[str, AUCEstimate]) -> list[tuple[str, str, str]]:

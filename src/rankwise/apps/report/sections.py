@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from rankwise.apps.report.figures import FigureWriter, Inline, heat_map
+from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
 from rankwise.core.arrays import FloatArray
@@ -145,21 +146,29 @@ def training_section(judged: JudgedModels) -> Section:
     )
 
 
-def _overlap_with_training(judged: JudgedModels) -> str:
-    """Say how many of the queries were in the models' training data, as far as known."""
+def queries_learned_from(judged: JudgedModels) -> dict[str, int | None]:
+    """Count, for each model, the queries given that it learned from; None if it cannot be told."""
     given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
-    seen = []
+    found: dict[str, int | None] = {}
     for name, model in judged.rankers.items():
         remembered = getattr(ranker_of(model), "training_queries_", None)
-        if given is None or remembered is None:
-            return "If a model has seen these items in training, its values below are too good."
-        if count := remembered.seen(given):
-            seen.append(f"{count} by {name!r}")
+        found[name] = None
+        if given is not None and remembered is not None:
+            found[name] = remembered.seen(given)
+    return found
+
+
+def _overlap_with_training(judged: JudgedModels) -> str:
+    """Say how many of the queries were in the models' training data, as far as known."""
+    learned = queries_learned_from(judged)
+    if None in learned.values():
+        return "If a model has seen these items in training, its values on them are too good."
+    seen = [f"{count} by {name!r}" for name, count in learned.items() if count]
     if not seen:
         return "No model has learned from these queries."
     return (
         f"Of the {judged.queries.n_queries} queries, some were learned from: {', '.join(seen)}. "
-        "The values below are too good."
+        "Values on these are too good."
     )
 
 
@@ -202,6 +211,7 @@ def measures_section(
         if several
         else "There is only one ranking, so there is no interval over queries."
     ]
+    text.append(_overlap_with_training(judged))
     # queries without a value, and a figure of all values
     undefined = int(first.n_undefined.max())
     if undefined:
@@ -473,10 +483,8 @@ def roc_section(
     """Draw the ROC curve of two classes; for few items, with the leave-pair-out interval."""
     if judged.has_qid or len(np.unique(judged.y)) != 2:
         return None
-    # curves of the fitted models, then of models without each pair
-    models = judged.rankers.items()
-    curves = {name: _roc(judged.y, _scores(model, judged)) for name, model in models}
-    text = ["The curve of a model shows the items given here, scored by the fitted model."]
+    # curves of models without each pair, then of the fitted models
+    text, curves = [], {}
     if estimates:
         text.append(
             "The leave-pair-out estimate, and the curve of unseen pairs, come from models that are "
@@ -484,10 +492,17 @@ def roc_section(
             "items even if the model has seen them, unless alpha was chosen on them."
         )
         unseen = {name: e.roc for name, e in estimates.items() if e.roc is not None}
-        curves |= {
+        curves = {
             f"{name}, unseen pairs": (roc.false_positive_rate, roc.true_positive_rate)
             for name, roc in unseen.items()
         }
+    text.append(
+        "The curve of the fitted model shows the items given here: too good if it learned from "
+        "them."
+    )
+    for name, model in judged.rankers.items():
+        label = f"{name}, items given" if estimates else name
+        curves[label] = _roc(judged.y, _scores(model, judged))
     figure = draw.draw(
         lambda ax: _paint_roc(ax, curves),
         "ROC curve: share of the upper class found against share of the lower class",
@@ -522,7 +537,7 @@ def _roc(y: FloatArray, scores: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _paint_roc(ax: Any, curves: dict[str, tuple[FloatArray, FloatArray]]) -> None:
     ax.plot([0, 1], [0, 1], "--", color="grey", linewidth=0.8)
     for name, (false, hits) in curves.items():
-        ax.plot(false, hits, label=name)
+        ax.plot(false, hits, ":" if name.endswith(", items given") else "-", label=name)
     ax.set_xlabel("share of the lower class")
     ax.set_ylabel("share of the upper class")
     if len(curves) > 1:
@@ -554,6 +569,9 @@ def _leave_pairs_out(
         judged.X, judged.y, alpha=alpha, kernel=kernel, ties=ties, roc=ties == "keep"
     )
 
+
+MOST_NEIGHBOURS = 30
+"""Rows shown of neighbours, and of the leaderboard of a category."""
 
 MOST_DRAWN, MOST_MAPPED, MOST_PAIRED = 100, 60, 12
 """Items of a leaderboard that are drawn, compared in a heat map, and compared in a table."""
@@ -650,6 +668,45 @@ def judges_section(board: Leaderboard) -> Section | None:
         "a judge answers at random or the wrong way round.",
     )
     return Section("Judges", text, (("Judges", board.judges.cells()),))
+
+
+def reading_section(board: Leaderboard) -> Section | None:
+    """Say how the comparisons were read."""
+    return Section("How the table was read", board.reading_) if board.reading_ else None
+
+
+def audit_sections(audit: Audit) -> list[Section]:
+    """Show what each probe of an audit says, and which neighbours are separated."""
+    flagged = ", ".join(one.probe for one in audit.flagged)
+    text = [
+        f"Flagged: {flagged}." if flagged else "Nothing is flagged.",
+        "A flag stands where the evidence clears the bar; every number has its interval.",
+    ]
+    text += [f"Not looked at: {name}, since {why}." for name, why in audit.left_out.items()]
+    rows = [["probe", "what the answers say", "bar for a flag"]]
+    rows += [[f"{f.probe} (!)" if f.is_flagged else f.probe, f.said, f.bar] for f in audit.findings]
+    return [Section("Audit", tuple(text), (("Audit", rows),)), _neighbours_section(audit)]
+
+
+def _neighbours_section(audit: Audit) -> Section:
+    """Show which neighbours are separated, and how many more answers the others need."""
+    rows = [["above", "below", "probability of this order", "separated", "more answers each"]]
+    for row in audit["neighbours"].rows[:MOST_NEIGHBOURS]:
+        separated = "together" if row["separated_together"] else "alone" if row["separated"] else ""
+        needed = "" if row["separated"] else f"{row['more_answers_each']:,.0f}"
+        names = (short_label(str(row["above"])), short_label(str(row["below"])))
+        rows.append([*names, decimals(row["probability"], 2), separated, needed])
+    text = (
+        "Neighbours separated alone hold one by one, those separated together hold all at once. "
+        "The last column says about how many more answers both items need to be separated.",
+    )
+    return Section("Neighbours", text, (("Neighbours", rows),))
+
+
+def category_section(name: str, board: Leaderboard) -> Section:
+    """Show the leaderboard of a category."""
+    header, body = board.top(MOST_NEIGHBOURS).cells()
+    return Section(f"Only {name}", (), ((f"Only {name}", [header, *body]),))
 
 
 def _win_counts(table: ComparisonTable, names: Sequence[Any]) -> FloatArray:

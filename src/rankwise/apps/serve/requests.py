@@ -44,12 +44,15 @@ class ItemReader:
         Largest number of items in a request.
     takes_raw : bool
         Whether features may be text, or null for a blank.
+    takes_blanks : bool
+        Whether numbers may be null for a blank.
     """
 
     n_features: int
     names: tuple[str, ...] | None
     max_items: int
     takes_raw: bool = False
+    takes_blanks: bool = False
 
     def rows(self, items: Any, where: str) -> FloatArray:
         """Return the rows of one query; ``where`` names it in errors."""
@@ -77,8 +80,9 @@ class ItemReader:
                 raise self._first_bad_item(plain, where)
             rows[at : at + step] = found
         # JSON has no infinity, but numbers beyond double precision become one
-        if not np.isfinite(rows).all():
-            at = int(np.argmin(np.isfinite(rows).all(axis=1)))
+        is_usable = ~np.isinf(rows) if self.takes_blanks else np.isfinite(rows)
+        if not is_usable.all():
+            at = int(np.argmin(is_usable.all(axis=1)))
             raise RequestError(f"{where}[{at}] must hold finite numbers.")
         return rows
 
@@ -108,17 +112,35 @@ class ItemReader:
         return raw_rows(rows)
 
     def _numbers(self, item: Any, where: str) -> Any:
-        """Return the features of an item that is a list, or an object with names."""
+        """Return the features of an item that is a list, or an object with names.
+
+        Other keys of an object are ignored; missing ones are blanks where the model allows them.
+        """
+        blank = np.nan if self.takes_blanks and not self.takes_raw else None
         if not isinstance(item, dict):
-            return item
+            is_blank = isinstance(item, list) and blank is not None and None in item
+            return [blank if value is None else value for value in item] if is_blank else item
         if self.names is None:
             raise RequestError(
                 f"{where} must be a list of {self.n_features} numbers: got an object, and this "
                 "model was fitted without names."
             )
-        if item.keys() != set(self.names):
-            raise RequestError(f"{where} {_mismatch(item, self.names)}")
-        return [item[name] for name in self.names]
+        self._refuse_missing(item, self.names, where)
+        found = [item.get(name) for name in self.names]
+        return found if blank is None else [blank if value is None else value for value in found]
+
+    def _refuse_missing(self, item: dict[str, Any], names: Sequence[str], where: str) -> None:
+        """Refuse an item without a feature that it needs, or that seems to be misspelt."""
+        missing = [name for name in names if name not in item]
+        if not missing:
+            return
+        others = [name for name in item if name not in names]
+        near = [f"; got {name!r}.{advice}" for name in others if (advice := hint(name, missing))]
+        may_miss = (self.takes_raw or self.takes_blanks) and not near
+        if not may_miss or len(missing) == len(names):
+            raise RequestError(
+                f"{where} must have the feature {missing[0]!r}: it is missing{[*near, '.'][0]}"
+            )
 
     def _first_bad_item(self, items: list[Any], where: str) -> RequestError:
         """Return the error that names the first item that is not a list of numbers."""
@@ -133,14 +155,6 @@ class ItemReader:
                     f"{where}[{at}] must be a list of {self.n_features} numbers: got {got}."
                 )
         return RequestError(f"{where} must hold numbers within double precision.")
-
-
-def _mismatch(item: dict[str, Any], names: Sequence[str]) -> str:
-    missing = [name for name in names if name not in item]
-    unknown = [name for name in item if name not in names]
-    if missing:
-        return f"must have the feature {missing[0]!r}: it is missing."
-    return f"must have the features of the model only: got {unknown[0]!r}.{hint(unknown[0], names)}"
 
 
 def _entries(item: Any) -> str:
@@ -203,7 +217,7 @@ class RankRequest:
             raise RequestError(f'"k" must be a whole number above 0: got {k!r}.')
         if "items" in content:
             rows = reader.rows(content["items"], "items")
-            return cls([rows], [_ids(content, len(rows), "ids")], k, False)
+            return cls([rows], [_ids(content, reader, "")], k, False)
         return cls._read_queries(content["queries"], reader, k)
 
     @classmethod
@@ -216,7 +230,7 @@ class RankRequest:
             if not isinstance(query, dict) or "items" not in query:
                 raise RequestError(f'{where} must be an object with "items".')
             rows.append(reader.rows(query["items"], f"{where}.items"))
-            ids.append(_ids(query, len(rows[-1]), f"{where}.ids"))
+            ids.append(_ids(query, reader, f"{where}."))
             n_items += len(rows[-1])
             if n_items > reader.max_items:
                 raise RequestError(
@@ -300,13 +314,20 @@ def _is_finite(value: Any) -> bool:
     return not isinstance(value, int) or abs(value) <= sys.float_info.max
 
 
-def _ids(query: dict[str, Any], n_items: int, where: str) -> list[Any] | None:
-    ids = query.get("ids")
+def _ids(query: dict[str, Any], reader: ItemReader, where: str) -> list[Any] | None:
+    """Return the ids of a query: a list of its own, or those that every item carries."""
+    ids, items = query.get("ids"), query["items"]
+    where = f"{where}ids"
     if ids is None:
-        return None
-    if not isinstance(ids, list) or len(ids) != n_items:
+        own = "id" not in (reader.names or ()) and isinstance(items[0], dict)
+        if not own or not all(isinstance(item, dict) and "id" in item for item in items):
+            return None
+        ids = [item["id"] for item in items]
+    if not isinstance(ids, list) or len(ids) != len(items):
         got = f"{len(ids)}" if isinstance(ids, list) else _kind(ids)
-        raise RequestError(f"{where} must hold an id for each of the {n_items} items: got {got}.")
+        raise RequestError(
+            f"{where} must hold an id for each of the {len(items)} items: got {got}."
+        )
     for at, one in enumerate(ids):
         if isinstance(one, list | dict) or (isinstance(one, float) and not math.isfinite(one)):
             got = "a number beyond double precision" if isinstance(one, float) else _kind(one)

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import logging
+import socket
 import time
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any, final
@@ -13,6 +15,7 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from rankwise import __version__
+from rankwise.apps.serve.openapi import docs_page, openapi
 from rankwise.apps.serve.requests import ItemReader, RankRequest, RequestError
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
@@ -107,12 +110,16 @@ class RankService:
         Largest length of a body.
     timeout : float
         Seconds within which a body must have arrived.
+    name, version : str
+        What the model is called, and which one it is.
     """
 
     ranker: Any
     reader: ItemReader
     max_bytes: int
     timeout: float
+    name: str
+    version: str
     counters: Counters = field(default_factory=Counters)
     bodies: HeldBodies = field(default_factory=HeldBodies)
 
@@ -123,6 +130,7 @@ class RankService:
             "ranker": type(self.ranker).__name__,
             "n_features": self.reader.n_features,
             "features": None if self.reader.names is None else list(self.reader.names),
+            "model": {"name": self.name, "version": self.version},
             "version": __version__,
         }
 
@@ -131,6 +139,7 @@ class RankService:
         try:
             request = RankRequest.read(body, self.reader)
             content = request.answer(self._scores(request))
+            content["model"] = {"name": self.name, "version": self.version}
             return 200, json.dumps(content, allow_nan=False).encode(), request.n_items
         except RequestError as error:
             return error.status, _error(str(error)), 0
@@ -176,18 +185,27 @@ def _error(message: str) -> bytes:
 
 
 def make_app(
-    ranker: Any, *, max_items: int = 10_000, max_bytes: int = 16_000_000, timeout: float = 30.0
+    ranker: Any,
+    *,
+    max_items: int = 10_000,
+    max_bytes: int = 16_000_000,
+    timeout: float = 30.0,
+    name: str | None = None,
+    version: str = "",
 ) -> Any:
     """Make an ASGI application that re-ranks the items of queries; needs starlette.
 
     ``POST /rank`` takes ``{"items": [[...], ...]}`` and returns ``{"scores": [...], "order":
     [...]}``, where ``order`` lists positions of items, best first. Optional fields are ``"ids"``,
     which are returned in ranked order, and ``"k"``, which keeps the best k. Items may be objects
-    with the names of the features. Send several queries at once as
-    ``{"queries": [{"items": ...}, ...]}``. ``GET /health`` says what is served, and
-    ``GET /metrics`` counts requests for Prometheus. Errors are ``{"error": ...}`` with status 400,
-    413 for requests that are too large, 408 for bodies that arrive too slowly, 503 where too many
-    large ones arrive at once, and 500, with a line in the log, for unexpected errors.
+    with the names of the features: other keys are ignored, an ``"id"`` in each is returned as
+    ``"ids"``, and missing features are blanks where the ranker takes blanks. Send several queries
+    at once as ``{"queries": [{"items": ...}, ...]}``. Every answer names the ``"model"``.
+    ``GET /health`` says what is served, ``GET /openapi.json`` describes the interface and ``GET
+    /docs`` shows it to people, and ``GET /metrics`` counts requests for Prometheus. Errors are
+    ``{"error": ...}`` with status 400, 413 for requests that are too large, 408 for bodies that
+    arrive too slowly, 503 where too many large ones arrive at once, and 500, with a line in the
+    log, for unexpected errors.
 
     Parameters
     ----------
@@ -199,6 +217,8 @@ def make_app(
         Largest size of its body in bytes. Eight such bodies are held in memory at the same time.
     timeout : float
         Seconds within which a body must have arrived.
+    name, version : str, optional
+        What answers say about the model; by default the class of the ranker.
 
     Returns
     -------
@@ -214,16 +234,55 @@ def make_app(
     ['b', 'a']
     """
     try:
-        from anyio import CapacityLimiter, fail_after, to_thread  # noqa: PLC0415 - with starlette
         from starlette.applications import Starlette  # noqa: PLC0415 - optional dependency
         from starlette.exceptions import HTTPException  # noqa: PLC0415
-        from starlette.requests import ClientDisconnect  # noqa: PLC0415
         from starlette.responses import Response  # noqa: PLC0415
         from starlette.routing import Route  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("Serving", "starlette", "serve") from error
-    # one service for all requests, a limited number of threads for scoring
-    service = _service(ranker, max_items, max_bytes, timeout)
+    # one service for all requests
+    name = type(ranker).__name__ if name is None else name
+    service = _service(ranker, max_items, max_bytes, timeout, name, version)
+    description = openapi(service.facts(), service.reader)
+
+    async def health(_: Any) -> Any:
+        return Response(json.dumps(service.facts()), media_type="application/json")
+
+    async def described(_: Any) -> Any:
+        return Response(json.dumps(description), media_type="application/json")
+
+    async def docs(_: Any) -> Any:
+        headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
+        return Response(docs_page(description), 200, headers, "text/html")
+
+    async def metrics(_: Any) -> Any:
+        return Response(service.counters.text(), media_type="text/plain; version=0.0.4")
+
+    async def unknown(_: Any, error: Any) -> Any:
+        service.counters.add(error.status_code, 0, 0.0)
+        content = _error(
+            f"{error.detail}: POST /rank, GET /health, GET /docs and GET /metrics are there."
+        )
+        return Response(content, error.status_code, error.headers, "application/json")
+
+    routes = [
+        Route("/rank", _ranking_endpoint(service), methods=["POST"]),
+        Route("/health", health),
+        Route("/metrics", metrics),
+        Route("/openapi.json", described),
+        Route("/docs", docs),
+    ]
+    return Starlette(routes=routes, exception_handlers={HTTPException: unknown})
+
+
+def _ranking_endpoint(service: RankService) -> Any:
+    """Return the endpoint that ranks; few requests are read and scored at the same time."""
+    try:
+        from anyio import CapacityLimiter, fail_after, to_thread  # noqa: PLC0415 - with starlette
+        from starlette.requests import ClientDisconnect  # noqa: PLC0415
+        from starlette.responses import Response  # noqa: PLC0415
+    except ImportError as error:
+        raise MissingExtraError("Serving", "starlette", "serve") from error
     threads = CapacityLimiter(N_THREADS)
 
     async def rank(request: Any) -> Any:
@@ -250,26 +309,12 @@ def make_app(
         service.counters.add(status, n_items, time.perf_counter() - start)
         return Response(content, status, headers, media_type="application/json")
 
-    async def health(_: Any) -> Any:
-        return Response(json.dumps(service.facts()), media_type="application/json")
-
-    async def metrics(_: Any) -> Any:
-        return Response(service.counters.text(), media_type="text/plain; version=0.0.4")
-
-    async def unknown(_: Any, error: Any) -> Any:
-        service.counters.add(error.status_code, 0, 0.0)
-        content = _error(f"{error.detail}: POST /rank, GET /health and GET /metrics are there.")
-        return Response(content, error.status_code, error.headers, "application/json")
-
-    routes = [
-        Route("/rank", rank, methods=["POST"]),
-        Route("/health", health),
-        Route("/metrics", metrics),
-    ]
-    return Starlette(routes=routes, exception_handlers={HTTPException: unknown})
+    return rank
 
 
-def _service(ranker: Any, max_items: int, max_bytes: int, timeout: float) -> RankService:
+def _service(
+    ranker: Any, max_items: int, max_bytes: int, timeout: float, name: str, version: str
+) -> RankService:
     """Return the service of a ranker that scores rows."""
     n_features = getattr(ranker, "n_features_in_", None)
     if n_features is None:
@@ -283,18 +328,21 @@ def _service(ranker: Any, max_items: int, max_bytes: int, timeout: float) -> Ran
             "The ranker must have one output to order items by: got several. Serve one for each."
         )
     names = getattr(ranker, "feature_names_in_", None)
-    limit = check_count("max_items", max_items)
+    limit, tags = check_count("max_items", max_items), get_tags(ranker).input_tags
     reader = ItemReader(
         n_features,
         None if names is None else tuple(map(str, names)),
         limit,
-        takes_raw=get_tags(ranker).input_tags.string,
+        takes_raw=tags.string,
+        takes_blanks=tags.allow_nan,
     )
     return RankService(
         ranker,
         reader,
         check_count("max_bytes", max_bytes),
         check_positive("timeout", timeout, "Give seconds."),
+        name,
+        version,
     )
 
 
@@ -306,6 +354,9 @@ def serve_ranker(
     max_items: int = 10_000,
     max_bytes: int = 16_000_000,
     timeout: float = 30.0,
+    name: str | None = None,
+    version: str = "",
+    announce: Callable[[str], None] | None = None,
 ) -> None:
     """Serve a fitted ranker over HTTP until interrupted; needs starlette and uvicorn.
 
@@ -321,6 +372,10 @@ def serve_ranker(
         As in `make_app`.
     timeout : float
         Seconds within which the header of a request must have arrived, and then its body.
+    name, version
+        As in `make_app`.
+    announce : callable, optional
+        Called with the address once the server listens there.
 
     Examples
     --------
@@ -333,15 +388,25 @@ def serve_ranker(
         from uvicorn.protocols.http.auto import AutoHTTPProtocol  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("Serving", "uvicorn", "serve") from error
-    app = make_app(ranker, max_items=max_items, max_bytes=max_bytes, timeout=timeout)
-    uvicorn.run(
-        app,
-        host=host,
-        port=port,
+    limits: dict[str, Any] = {"max_items": max_items, "max_bytes": max_bytes, "timeout": timeout}
+    config = uvicorn.Config(
+        make_app(ranker, **limits, name=name, version=version),
         log_level="warning",
         access_log=False,
         http=_timed_protocol(AutoHTTPProtocol, timeout),
     )
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise InvalidInputError(
+            f"The server must be able to listen on {host}, port {port}: {error}. Give another port."
+        ) from error
+    with listener:
+        if announce is not None:
+            shown = f"[{host}]" if ":" in host else host
+            announce(f"http://{shown}:{listener.getsockname()[1]}")
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 def _timed_protocol(base: Any, timeout: float) -> Any:

@@ -194,7 +194,7 @@ def leaderboard(
     columns: ComparisonColumns | None = None,
     *,
     judges: bool = False,
-    clustered: bool = False,
+    clustered: bool | Literal["question"] = False,
     first: bool = False,
     half_life: float | Literal["auto"] | None = None,
     deviation: float | None = None,
@@ -222,9 +222,9 @@ def leaderboard(
         others are found by common names.
     judges : bool
         Whether to learn how often each judge ties and how reliable each one is.
-    clustered : bool
-        Whether answers of one judge depend on each other, so that intervals are based on the number
-        of judges, not of answers.
+    clustered : bool or "question"
+        Whether answers of one judge, or to one question, depend on each other, so that intervals
+        are based on the number of judges or questions, not of answers.
     first : bool
         Whether to estimate the effect of being the first of the two shown.
     half_life : float or "auto", optional
@@ -260,16 +260,18 @@ def leaderboard(
     """
     check_share("level", level)
     check_choice("estimate", estimate, get_args(Estimate))
-    for name, flag in (("judges", judges), ("clustered", clustered), ("first", first)):
+    by_question = isinstance(clustered, str) and clustered == "question"
+    flags = {"judges": judges, "clustered": by_question or clustered, "first": first}
+    for name, flag in flags.items():
         check_flag(name, flag)
-    if deviation not in (None, np.inf) and not 1e-100 < real_number(deviation) < 1e100:
+    if deviation is not None and not _is_deviation(deviation):
         raise InvalidInputError(
             f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
             "learn it."
         )
     # choices among several: Plackett and Luce
     rng, table = generator(random_state), read_answers(comparisons, columns)
-    rating = _Rating(rng, deviation, estimate, level, judges, clustered, first)
+    rating = _Rating(rng, deviation, estimate, level, judges, bool(clustered), first)
     if isinstance(table, ChoiceTable):
         if judges or first or half_life is not None:
             raise InvalidInputError(
@@ -279,6 +281,8 @@ def leaderboard(
         with few_threads(table.n_items):
             return rating.of_choices(table)
     # comparisons of two: Bradley and Terry, with ties by Rao and Kupper
+    if by_question:
+        table = _by_question(table, judges=judges)
     if (judges or clustered) and table.judge is None:
         raise InvalidInputError(
             "`judges` and `clustered` need a column of judges: the comparisons have none. "
@@ -286,7 +290,7 @@ def leaderboard(
         )
     with few_threads(table.n_items):
         notes: tuple[str, ...] = ()
-        if half_life == "auto":
+        if isinstance(half_life, str) and half_life == "auto":
             half_life = learned_half_life(table, rating.of_comparisons)
             notes = (_half_life_note(half_life),)
         table = table if half_life is None else table.decayed(half_life)
@@ -295,6 +299,12 @@ def leaderboard(
             notes += (f"{board.n_groups} groups of items never met: ranked inside groups",)
         reading = (*table.reading, *notes)
         return replace(board, reading_=reading, auditor=partial(_audited, rating, table))
+
+
+def _is_deviation(deviation: Any) -> bool:
+    """Tell whether a value is a deviation that doubles can hold, or infinite."""
+    value = real_number(deviation)
+    return value == np.inf or 1e-100 < value < 1e100
 
 
 def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Audit:
@@ -309,6 +319,16 @@ def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Aud
 
     with few_threads(table.n_items):
         return Audit.of(Evidence(table, board, rate, board.level, np.random.default_rng(0)))
+
+
+def _by_question(table: ComparisonTable, *, judges: bool) -> ComparisonTable:
+    """Return the table with questions in place of judges, whose answers depend on each other."""
+    if judges or table.question is None:
+        raise InvalidInputError(
+            "clustered='question' must come with a column of questions, and without judges=True: "
+            f"got {'judges=True' if judges else 'no such column'}."
+        )
+    return replace(table, judge=table.question)
 
 
 def _half_life_note(half_life: float) -> str:

@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal, Self, TypeAlias, final
+from operator import itemgetter
+from typing import Literal, NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 import scipy
@@ -149,6 +150,7 @@ class Inference:
 
 
 @final
+@dataclass(eq=False)
 class NegativeLogEvidence:
     """Minus the log of evidence times hyperprior, as a function of the parameters' logarithms.
 
@@ -171,26 +173,15 @@ class NegativeLogEvidence:
         Relative variance that the factor of the kernel may leave out.
     """
 
-    def __init__(
-        self,
-        inference: Inference,
-        kernel: ParametricKernel,
-        likelihood: Likelihood,
-        free: tuple[str, ...],
-        hyperprior: Hyperprior,
-        *,
-        rule: StoppingRule = SEARCH_RULE,
-        rank_tol: float = SEARCH_RANK_TOL,
-    ) -> None:
-        self.inference = inference
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.free = free
-        self.hyperprior = hyperprior
-        self.rule = rule
-        self.rank_tol = rank_tol
-        self.sites: SiteParameters | None = None
-        self._last: tuple[FloatArray, float, FloatArray] | None = None
+    inference: Inference
+    kernel: ParametricKernel
+    likelihood: Likelihood
+    free: tuple[str, ...]
+    hyperprior: Hyperprior
+    rule: StoppingRule = SEARCH_RULE
+    rank_tol: float = SEARCH_RANK_TOL
+    sites: SiteParameters | None = field(default=None, init=False)
+    _last: tuple[FloatArray, float, FloatArray] | None = field(default=None, init=False)
 
     @property
     def start(self) -> FloatArray:
@@ -208,17 +199,7 @@ class NegativeLogEvidence:
     def without_flips(self) -> Self:
         """Return the same without flipped answers, which is log-concave and needs fewer sweeps."""
         base = self.likelihood.without_flips()
-        if base is self.likelihood:
-            return self
-        return type(self)(
-            self.inference,
-            self.kernel,
-            base,
-            self.free,
-            self.hyperprior,
-            rule=self.rule,
-            rank_tol=self.rank_tol,
-        )
+        return self if base is self.likelihood else replace(self, likelihood=base)
 
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return the value and the gradient; those of the last point are remembered."""
@@ -343,9 +324,7 @@ def likelihood_hyperprior(free: Mapping[str, FreeParameter]) -> Hyperprior:
     return prior
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _SearchPoint:
+class _SearchPoint(NamedTuple):
     """A point of the search, the objective there, and sites close to those of its posterior."""
 
     value: float
@@ -366,21 +345,18 @@ def _lowest_point(
     ``n_starts`` of them continue.
     """
     simple = objective.without_flips()
-    groups = [[_start_point(simple, np.clip(x, *limits.T)) for x in group] for group in starts]
-    leaders = sorted((min(group, key=_value) for group in groups), key=_value)
+    leaders = []
+    for group in starts:
+        points = [np.clip(x, *limits.T) for x in group]
+        found = [_SearchPoint(simple.coarse_value(x), x, simple.sites) for x in points]
+        leaders.append(min(found, key=itemgetter(0)))
+    leaders.sort(key=itemgetter(0))
     if _has_many_lengths(objective.kernel.names):
         first = min(FIRST_STEPS, max_steps)
-        leaders = sorted((_minimize(simple, one, limits, first) for one in leaders), key=_value)
+        leaders = [_minimize(simple, one, limits, first) for one in leaders]
+        leaders.sort(key=itemgetter(0))
     finished = [_minimize(objective, one, limits, max_steps) for one in leaders[:n_starts]]
-    return min(finished, key=_value)
-
-
-def _value(point: _SearchPoint) -> float:
-    return point.value
-
-
-def _start_point(objective: NegativeLogEvidence, x: FloatArray) -> _SearchPoint:
-    return _SearchPoint(objective.coarse_value(x), x, objective.sites)
+    return min(finished, key=itemgetter(0))
 
 
 def _minimize(

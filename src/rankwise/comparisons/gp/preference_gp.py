@@ -158,6 +158,12 @@ up to which chosen questions need no further checks."""
 SCARCE = 3.0
 """Answers an item, on average, below which items known by name alone have few."""
 
+COLUMNS = (
+    *("tied", "tied_weight", "pair_margin", "pair_weight"),
+    *("judge", "tied_judge", "date", "tied_date"),
+)
+"""What comes with pairs."""
+
 GivenKernel: TypeAlias = str | Kernel | SklearnBase | Callable[[Any, Any], Any] | None
 
 
@@ -496,16 +502,8 @@ class PreferenceGP(Ranker):
             )
         X, y, qid, sample_weight = read_scored(self, X, y, qid, sample_weight)
         names, X = read_items(X)
-        columns = {
-            "tied": tied,
-            "tied_weight": tied_weight,
-            "pair_margin": pair_margin,
-            "pair_weight": pair_weight,
-            "judge": judge,
-            "tied_judge": tied_judge,
-            "date": date,
-            "tied_date": tied_date,
-        }
+        beside = tied, tied_weight, pair_margin, pair_weight, judge, tied_judge, date, tied_date
+        columns = dict(zip(COLUMNS, beside, strict=True))
         if pairs is not None and (X is None or not are_positions(pairs)):
             known = self._known_names(names, X)
             answers = GivenAnswers.by_name(pairs, known, first=first, **columns)
@@ -1077,6 +1075,8 @@ class PreferenceGP(Ranker):
         if not isinstance(likelihood, ByJudge) or len(unknown) == 0:
             return found
         n_answers = sum_by(self._recorded.judges, self._recorded.count, likelihood.n_judges + 1)
+        if not n_answers[1:].any():  # the answers of all judges were taken back
+            return found
         share = n_answers[1:] / n_answers[1:].sum()
         mixed = np.zeros_like(found[unknown])
         for judge in np.flatnonzero(share > 0.0).tolist():
@@ -1581,17 +1581,8 @@ class PreferenceGP(Ranker):
             which items tie is `tie_width` until the next fit.
         """
         check_is_fitted(self)
-        new = self._new_answers(
-            pairs,
-            tied=tied,
-            tied_weight=tied_weight,
-            pair_margin=pair_margin,
-            pair_weight=pair_weight,
-            judge=judge,
-            tied_judge=tied_judge,
-            date=date,
-            tied_date=tied_date,
-        )
+        given = pairs, tied, tied_weight, pair_margin, pair_weight
+        new = self._new_answers(*given, judge, tied_judge, date, tied_date)
         if new.tied.any() and "tie_width" not in self.likelihood_.parameters:
             return self._admit_ties(new)
         live = self._live_scores()
@@ -1638,23 +1629,15 @@ class PreferenceGP(Ranker):
             As in `update`; each must have been recorded at least that often.
         """
         check_is_fitted(self)
-        old = self._new_answers(
-            pairs,
-            tied=tied,
-            tied_weight=tied_weight,
-            pair_margin=pair_margin,
-            pair_weight=pair_weight,
-            judge=judge,
-            tied_judge=tied_judge,
-            date=date,
-            tied_date=tied_date,
-        )
+        given = pairs, tied, tied_weight, pair_margin, pair_weight
+        old = self._new_answers(*given, judge, tied_judge, date, tied_date)
         left, kept = self._recorded.without(old)
         known = self.posterior_ if self._live is None else self._live
         return self._condition(self._model.given(left, (known.tau[kept], known.nu[kept])))
 
-    def _new_answers(self, pairs: Any, *, judge: Any, date: Any, **given: Any) -> Comparisons:
+    def _new_answers(self, pairs: Any, *beside: Any) -> Comparisons:
         """Return answers about items of `fit`, given by row numbers or by name."""
+        given = dict(zip(COLUMNS, beside, strict=True))
         if pairs is None and given["tied"] is not None:
             pairs = np.zeros((0, 2), dtype=np.intp)
         has_some = pairs is not None and len(entries_of(pairs)) > 0
@@ -1662,12 +1645,10 @@ class PreferenceGP(Ranker):
         effects = self._model.term(Effects)
         known = () if effects is None else effects.effects
         if named or isinstance(pairs, ComparisonTable):
-            names, in_order = self._labels(None, len(self.X_train_)), "first" in known
-            answers = GivenAnswers.by_name(
-                pairs, names, first=in_order, judge=judge, date=date, **given
-            )
+            names = self._labels(None, len(self.X_train_))
+            answers = GivenAnswers.by_name(pairs, names, first="first" in known, **given)
         else:
-            answers = GivenAnswers.by_row(None, pairs, judge=judge, date=date, **given)
+            answers = GivenAnswers.by_row(None, pairs, **given)
         answers = answers.with_effects(known)
         if self._model.term(Tastes) is not None:  # new persons get the next numbers
             self._refuse_anonymous(answers)

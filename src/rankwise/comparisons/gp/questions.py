@@ -11,7 +11,7 @@ from scipy.special import entr, ndtr
 from rankwise.comparisons.gp.inference.likelihood import inverse_mills_ratio
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import check_share
-from rankwise.core.display import data_frame, html_table, new_axes, text_table
+from rankwise.core.display import Result, text_table
 from rankwise.core.errors import InvalidInputError
 from rankwise.native.processes import most_informative_pair, most_promising_pair
 
@@ -362,7 +362,7 @@ def fisher_information(mean: FloatArray, variance: FloatArray, noise: float = 1.
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class RankDistribution:
+class RankDistribution(Result):
     """Hold the ranks of items in draws from the posterior, 1 for the best.
 
     Parameters
@@ -416,7 +416,7 @@ class RankDistribution:
         """The items, best expected rank first."""
         return np.argsort(self.expected, kind="stable")
 
-    def _rows(self) -> list[list[str]]:
+    def _cells(self) -> list[list[str]]:
         low, high = self.interval().T
         rows = [["item", "expected rank", "90 % interval", "P(best)"]]
         for item in self._order[:MOST_SHOWN]:
@@ -430,21 +430,17 @@ class RankDistribution:
         return f"{n_items} items, {n_draws} draws"
 
     def __str__(self) -> str:
-        return f"{text_table(self._rows())}\n{self._size}"
+        return f"{text_table(self._cells())}\n{self._size}"
 
     def __repr__(self) -> str:
         return f"RankDistribution({self._size})"
 
-    def _repr_html_(self) -> str:
-        return html_table(self._rows(), self._size)
+    def _caption(self) -> str:
+        return self._size
 
     def to_dict(self) -> dict[str, Any]:
         """Return expected ranks, intervals and probabilities in types that JSON can hold."""
         return {name: values.tolist() for name, values in self._columns().items()}
-
-    def to_frame(self) -> Any:
-        """Return a row for each item, in the order of the items. Needs pandas."""
-        return data_frame(self._columns())
 
     def _columns(self) -> dict[str, Any]:
         low, high = self.interval().T
@@ -456,9 +452,8 @@ class RankDistribution:
             "best": self.best,
         }
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the expected ranks with their intervals, the best items first. Needs matplotlib."""
-        ax = ax if ax is not None else new_axes()
+    def _draw(self, ax: Any) -> None:
+        """Draw the expected ranks with their intervals, the best items first."""
         shown = self._order[:MOST_SHOWN]
         low, high = self.interval()[shown].T
         place, expected = np.arange(len(shown)), self.expected[shown]
@@ -468,4 +463,3 @@ class RankDistribution:
         ax.invert_yaxis()
         ax.set_xlabel("rank, 90 % interval")
         ax.set_ylabel("item")
-        return ax

@@ -18,6 +18,7 @@ from rankwise.core.checks import (
     entries_of,
     is_blank,
     missing_cells,
+    real_number,
     refuse_huge_entries,
 )
 from rankwise.core.comparisons.column import Column
@@ -337,7 +338,7 @@ class ComparisonTable:
         half_life : float
             Days, above 0; infinite for weights as they are.
         """
-        if half_life != np.inf:
+        if real_number(half_life) != np.inf:
             check_positive("half_life", half_life, "It is a number of days.")
         if self.date is None:
             raise InvalidInputError(

@@ -56,7 +56,7 @@ class ConditionalRankRLS(ConditionalRanker):
     Parameters
     ----------
     alpha : float
-        The factor of :math:`|f|^2`, as in `RankRLS`.
+        Regularisation: the factor of :math:`|f|^2`, as in `RankRLS`.
     condition_kernel, item_kernel : {"linear", "gaussian", ..., "precomputed"}, kernel or function
         The similarity of conditions, and of items. Linear kernels have no intercept: with a linear
         kernel of conditions, nothing is learned that all conditions share; `Polynomial` of degree 1

@@ -122,17 +122,12 @@ class DirectRanker(PointRanker, ABC):
         positions = diverse_places(scores, named, queries, n)
         return np.lexsort((positions, queries.index))
 
-    def _keep_solution(
-        self,
-        problem: RankingProblem,
-        solution: CertifiedSolution,
-        earlier: EarlierFunction | None = None,
-    ) -> Self:
+    def _keep_solution(self, problem: RankingProblem, solution: CertifiedSolution) -> Self:
         """Store the solution and what is known about it."""
-        predictor, weights = problem.weights(solution, earlier)
+        predictor, weights = problem.weights(solution)
         self.solution_, self.C_, self.n_iter_ = solution, solution.C, solution.n_iter
         self.decay_ = problem.options.decay
-        self.improvement_ = problem.improvement(solution, earlier)
+        self.improvement_ = problem.improvement(solution)
         return self._keep(predictor, weights, problem.data, problem.n_ignored_queries)
 
 
@@ -448,11 +443,11 @@ class DORM(DirectRanker):
         space = self._same_space(X)
         refuse_indefinite_kernel(space, data.n_items)
         try:
-            problem = RankingProblem.of(data, space, given._options(X, scores))
+            problem = RankingProblem.of(data, space, given._options(X, scores), earlier)
         except NothingToLearnError:
             return self
-        solution = given._solve(problem, self.C_, generator(given.random_state), earlier)
-        return self._keep_solution(problem, solution, earlier)
+        solution = given._solve(problem, self.C_, generator(given.random_state))
+        return self._keep_solution(problem, solution)
 
     def rank_by_position(self, X: Any, qid: ArrayLike | None = None) -> IntArray:
         """Return the best ranking of the rows, with a ranking function for each position.
@@ -523,14 +518,10 @@ class DORM(DirectRanker):
         return function_space(X, self.kernel_, None, generator(self.random_state))
 
     def _solve(
-        self,
-        problem: RankingProblem,
-        C: float,
-        rng: np.random.Generator,
-        earlier: EarlierFunction | None = None,
+        self, problem: RankingProblem, C: float, rng: np.random.Generator
     ) -> CertifiedSolution:
         rule = StoppingRule(self.tol, self.max_iter)
         with passes_shown(self.progress, "DORM") as on_step:
-            solution = solve(problem.plane_space(earlier), problem.loss, C, rule, on_step, rng)
+            solution = solve(problem.plane_space(), problem.loss, C, rule, on_step, rng)
         solution.ending.warn()
         return solution

@@ -376,7 +376,7 @@ class DORMCV(DirectRanker):
         """Judge all settings and return the best; an interrupt keeps what is done."""
         judged: list[JudgedGrid] = []
         self.search_ = []
-        measure = self._measure()
+        measure = self._score_measure()
         # every objective, kernel and decay, for every C
         try:
             for settings, problem in problems:
@@ -422,7 +422,8 @@ class DORMCV(DirectRanker):
                 settings = {"objective": objective, "kernel": fitted, "decay": decay}
                 yield settings, RankingProblem.of(data, space, options)
 
-    def _measure(self) -> Measure:
+    def _score_measure(self) -> Measure:
+        """Return the measure that decides, by default that of the objective."""
         if self.measure is not None:
             return parse_measure(self.measure)
         return default_measure(as_settings(self.objective, "objective")[0])

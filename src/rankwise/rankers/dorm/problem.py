@@ -161,6 +161,8 @@ class RankingProblem:
         Scores that order the items in the target, where the objective leaves their order open.
     loss : RankingLoss
         The loss whose convex bound is minimised.
+    earlier : EarlierFunction, optional
+        The function that the solution stays close to, in place of 0.
     """
 
     data: TrainingData
@@ -170,9 +172,16 @@ class RankingProblem:
     queries: Queries
     preliminary: FloatArray
     loss: RankingLoss
+    earlier: EarlierFunction | None = None
 
     @classmethod
-    def of(cls, data: TrainingData, space: FunctionSpace, options: LossOptions) -> Self:
+    def of(
+        cls,
+        data: TrainingData,
+        space: FunctionSpace,
+        options: LossOptions,
+        earlier: EarlierFunction | None = None,
+    ) -> Self:
         """Take the queries that hold a preference, and the loss that the options ask for."""
         rows, queries, objective = _with_preferences(data, options.objective)
         decay = decay_of(options.decay, queries)
@@ -197,7 +206,7 @@ class RankingProblem:
             gains = objective.chosen_gains(preliminary, queries.starts)
             plan = plan_assignments(gains, objective.discounts, decay, queries.starts)
             loss = _loss_of_gains(plan, objective, options, rows, preliminary, weights)
-        return cls(data, space, options, rows, queries, preliminary, loss)
+        return cls(data, space, options, rows, queries, preliminary, loss, earlier)
 
     def without(self, rows: IntArray) -> Self:
         """Leave out some rows of X."""
@@ -208,7 +217,7 @@ class RankingProblem:
         """Number of queries that hold no preference."""
         return self.data.queries.n_queries - self.queries.n_queries
 
-    def plane_space(self, earlier: EarlierFunction | None = None) -> PlaneSpace:
+    def plane_space(self) -> PlaneSpace:
         """Return where the solver moves, close to an earlier function where there is one."""
         starts, n_functions = self.queries.starts, self.options.n_functions
         if n_functions > 1:
@@ -216,28 +225,26 @@ class RankingProblem:
             cells = kron(features, eye_array(n_functions), format="csr")
             return PrimalPlanes(cells, n_functions * starts)
         if self.space.is_explicit:
-            point = None if earlier is None else earlier.point
+            point = None if self.earlier is None else self.earlier.point
             return PrimalPlanes(self.space.features(self.rows), starts, point)
-        scores = None if earlier is None else earlier.scores[self.rows]
+        scores = None if self.earlier is None else self.earlier.scores[self.rows]
         return DualPlanes(self.space.kernel_matrix(self.rows), starts, scores)
 
-    def weights(
-        self, solution: CertifiedSolution, earlier: EarlierFunction | None = None
-    ) -> tuple[FeatureMap, FloatArray]:
+    def weights(self, solution: CertifiedSolution) -> tuple[FeatureMap, FloatArray]:
         """Return the predictor and the weights that it takes."""
         point = solution.point
         if self.options.n_functions > 1:
             point = point.reshape(-1, self.options.n_functions)
         weights = self.space.fold(point, self.rows)
-        if earlier is None:
+        if self.earlier is None:
             return self.space.predictor, weights
-        return self.space.join(weights, earlier.predictor, earlier.weights)
+        return self.space.join(weights, self.earlier.predictor, self.earlier.weights)
 
-    def improvement(
-        self, solution: CertifiedSolution, earlier: EarlierFunction | None = None
-    ) -> float:
+    def improvement(self, solution: CertifiedSolution) -> float:
         """Return which share of the objective at the start a solution has taken away."""
-        scores = np.zeros(len(self.loss.target)) if earlier is None else earlier.scores[self.rows]
+        scores = np.zeros(len(self.loss.target))
+        if self.earlier is not None:
+            scores = self.earlier.scores[self.rows]
         at_start = solution.C * float(self.loss.weights @ self.loss.slacks(scores))
         return 1.0 - solution.objective / at_start if at_start > 0 else 0.0
 

@@ -68,15 +68,15 @@ class KPCRank(ClosedFormRanker):
     kernel : {"gaussian", "linear", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions; it is centred, for training and new rows alike.
     alpha : float
-        The factor of :math:`|f|^2`; 0 or more, on the scale of `RankRLS`.
+        Regularisation: the factor of :math:`|f|^2`; 0 or more, on the scale of `RankRLS`.
     cost, ties, query_weight
         As in `RankRLS`.
     solver : {"auto", "full", "truncated"}
         How components are found: by a full tridiagonal reduction, or by Lanczos iterations, which
         are faster for a few components of many items. Both agree to machine precision.
     device : str, optional
-        Where the kernel matrix is formed and decomposed, as in `RankRLS`; `KPCRankCV` also leaves
-        out queries there.
+        Where the kernel matrix is formed and decomposed, as in `RankRLS`; `KPCRankCV` leaves out
+        queries on the host.
 
     Attributes
     ----------
@@ -155,23 +155,23 @@ class KPCRank(ClosedFormRanker):
             As in `RankRLS`. All rows of X determine the components, weighted by `sample_weight` if
             given, whether or not they take part in a preference.
         """
-        given, X_given = checked(self), X
-        X, data = read_training(
+        given = checked(self)
+        rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
-            ties=self.ties, cost=self.cost,
+            ties=given.ties, cost=given.cost,
         )  # fmt: skip
-        self.kernel_ = given.kernel.fitted_to(X, data.sample_weight)
+        self.kernel_ = given.kernel.fitted_to(rows, data.sample_weight)
         fit = ComponentFit.of(
             self.kernel_,
-            X,
+            rows,
             data,
             given.n_components,
             given.solver,
             given.alpha,
-            on_device(X, self.device, X_given),
-            cost=self.cost,
-            ties=self.ties,
-            query_weight=self.query_weight,
+            on_device(rows, given.device, X),
+            cost=given.cost,
+            ties=given.ties,
+            query_weight=given.query_weight,
         )
         self.n_components_ = fit.components.n_components
         self.variances_ = fit.components.variances

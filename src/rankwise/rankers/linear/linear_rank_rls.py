@@ -107,7 +107,8 @@ class LinearRankRLS(PointRanker):
     Parameters
     ----------
     alpha : float
-        The factor of :math:`|w|^2`, as in `RankRLS`. May be 0 with `early_stopping`.
+        Regularisation: the factor of :math:`|w|^2`, as in `RankRLS`. May be 0 with
+        `early_stopping`.
     alphas : (n_alphas,), optional
         A grid in place of `alpha`; the alpha with the best validation value is kept. All are
         learned in one Krylov space, in little more time than the smallest without a preconditioner.

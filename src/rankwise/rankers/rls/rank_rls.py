@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.namespaces import memory_of, on_device
-from rankwise.core.params import Advice, CheckedWith, Positive, RandomSeed, checked
+from rankwise.core.params import Advice, CheckedWith, Positive, RandomSeed, check_call, checked
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
@@ -19,18 +19,17 @@ from rankwise.features.function_space import (
     smallest_space,
     unknowns_of_sparse_rows,
 )
-from rankwise.features.kernels import KernelLike, as_kernel
+from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
 from rankwise.rankers.reading import read_training
-from rankwise.selection.path import check_alphas
+from rankwise.selection.path import Alphas
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import (
     ConjugateGradients,
     MatrixFree,
-    as_conjugate_gradients,
 )
 from rankwise.solve.normal_equations import System
 from rankwise.solve.operators import ABREAST, joint_operator
@@ -65,9 +64,9 @@ class RankRLS(ClosedFormRanker):
     Parameters
     ----------
     alpha : float
-        The factor of :math:`|f|^2`. It has the same meaning in every least-squares ranker of this
-        package; with the default `query_weight`, ties kept and a single query it is the alpha of
-        scikit-learn's ``Ridge`` with an intercept.
+        Regularisation: the factor of :math:`|f|^2`. It has the same meaning in every least-squares
+        ranker of this package; with the default `query_weight`, ties kept and a single query it is
+        the alpha of scikit-learn's ``Ridge`` with an intercept.
     kernel : {"linear", "gaussian", "laplacian", "polynomial", "precomputed"}, kernel or function
         The space of ranking functions.
     cost : {"magnitude", "unit", "relative"}
@@ -77,8 +76,8 @@ class RankRLS(ClosedFormRanker):
         Whether items of equal score, and ties of comparisons by name, form pairs with target 0;
         "keep" needs cost "magnitude".
     query_weight : {"items", "pairs", "equal"}, mapping or (n_queries,)
-        The weight :math:`\omega_q`: 1 / n_q, 1, 1 / number of pairs of q, or given. For comparisons
-        it needs `qid`.
+        The weight :math:`\omega_q` of a query: 1 / n_q, 1, 1 / number of pairs of q, or given. For
+        comparisons it needs `qid`.
     basis : int, (n_basis,) of indices or (n_basis, n_features), optional
         Restrict the function to the span of the kernel functions of some rows: a number of random
         rows, indices of rows of X, or the rows themselves.
@@ -194,18 +193,17 @@ class RankRLS(ClosedFormRanker):
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
         """
-        alpha = checked(self).alpha
-        given = X
-        X, data = read_training(
+        given = checked(self)
+        rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
-            ties=self.ties, cost=self.cost,
+            ties=given.ties, cost=given.cost,
         )  # fmt: skip
-        graphs, space = self._problem(X, data, on_device(X, self.device, given))
-        iterated = self._iterated(space.X, graphs, np.array([alpha]))
+        graphs, space = self._problem(given, rows, data, on_device(rows, given.device, X))
+        iterated = self._iterated(space.X, graphs, np.array([given.alpha]))
         if iterated is not None:
-            return self._keep_solution(_linear_space(X), iterated[0], graphs, data)
+            return self._keep_solution(_linear_space(rows), iterated[0], graphs, data)
         # the least of [PTAB07] eq. (1), (9) and [PTA09] eq. (5), (15)
-        weights = graphs.gather(lambda graph: self._system(space, graph).solve(alpha))
+        weights = graphs.gather(lambda graph: given._system(space, graph).solve(given.alpha))
         return self._keep_solution(space, weights, graphs, data)
 
     def fit_path(
@@ -215,7 +213,7 @@ class RankRLS(ClosedFormRanker):
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        alphas: ArrayLike,
+        alphas: Alphas,
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
@@ -251,19 +249,17 @@ class RankRLS(ClosedFormRanker):
         >>> path[1].alpha
         10.0
         """
-        checked(self)
-        grid = check_alphas(alphas)
-        given = X
-        X, data = read_training(
+        given, grid = checked(self), check_call(RankRLS.fit_path, alphas=alphas)["alphas"]
+        rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
-            ties=self.ties, cost=self.cost,
+            ties=given.ties, cost=given.cost,
         )  # fmt: skip
-        graphs, space = self._problem(X, data, on_device(X, self.device, given))
+        graphs, space = self._problem(given, rows, data, on_device(rows, given.device, X))
         solutions = self._iterated(space.X, graphs, grid)
         if solutions is None:
-            solutions = graphs.gather(lambda graph: self._system(space, graph).path(grid))
+            solutions = graphs.gather(lambda graph: given._system(space, graph).path(grid))
         else:
-            space = _linear_space(X)
+            space = _linear_space(rows)
         rankers = [
             self._at("alpha", alpha)._keep_solution(space, weights, graphs, data)
             for alpha, weights in zip(grid.tolist(), solutions, strict=True)
@@ -271,14 +267,14 @@ class RankRLS(ClosedFormRanker):
         return RankerPath(rankers, "alpha")
 
     def _problem(
-        self, X: Matrix, data: TrainingData, rows: Matrix
+        self, given: Any, X: Matrix, data: TrainingData, rows: Matrix
     ) -> tuple[OutputGraphs, FunctionSpace]:
         """Return the preferences, and the space of the ranking functions over rows that compute."""
         graphs = OutputGraphs.of(
-            data, cost=self.cost, ties=self.ties, query_weight=self.query_weight
+            data, cost=given.cost, ties=given.ties, query_weight=given.query_weight
         )
-        self.kernel_ = as_kernel(self.kernel).fitted_to(X, data.sample_weight)
-        basis_rows = choose_basis(self.basis, X, generator(self.random_state))
+        self.kernel_ = given.kernel.fitted_to(X, data.sample_weight)
+        basis_rows = choose_basis(given.basis, X, generator(given.random_state))
         return graphs, smallest_space(X, self.kernel_, basis_rows, graphs.rank, rows)
 
     def _iterated(self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray) -> FloatArray | None:
@@ -294,7 +290,7 @@ class RankRLS(ClosedFormRanker):
         fits = 8.0 * graph.n_items**2 <= MEMORY_SHARE * memory_of(space.X)
         if kernel is None or self.solver == "direct" or (self.solver == "auto" and fits):
             return System.of(graph, space)
-        settings = as_conjugate_gradients(self.solver, ("auto", "direct", "iterations"))
+        settings = ConjugateGradients() if isinstance(self.solver, str) else self.solver
         n_basis = settings.basis_size(graph.n_items, kernel.X)
         features = kernel.spanned_features(n_basis, generator(self.random_state))
         single = kernel.single_product() if settings.precision == "mixed" else None

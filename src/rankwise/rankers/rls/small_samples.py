@@ -18,10 +18,8 @@ from rankwise.core.checks import (
     refuse_unusable_rows,
 )
 from rankwise.core.display import (
-    data_frame,
+    Result,
     decimals,
-    html_table,
-    new_axes,
     p_value,
 )
 from rankwise.core.errors import (
@@ -59,7 +57,7 @@ BATCH = 64
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class TournamentROC:
+class TournamentROC(Result):
     """Hold the ROC curve of unseen pairs, by tournament leave-pair-out.
 
     Scores of different models must not be compared, so leave-pair-out alone gives an area but no
@@ -138,20 +136,26 @@ class TournamentROC:
             "thresholds": [None, *least[1:]],
         }
 
-    def to_frame(self) -> Any:
-        """Return the curve, one threshold per row; needs pandas."""
+    def _columns(self) -> dict[str, Any]:
+        """Return the curve, one threshold per row."""
         names = ("false_positive_rate", "true_positive_rate", "thresholds")
-        return data_frame(dict(zip(names, self._curve(), strict=True)))
+        return dict(zip(names, self._curve(), strict=True))
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the curve, next to chance; return the axes. Needs matplotlib."""
-        ax = ax if ax is not None else new_axes()
+    def _cells(self) -> list[list[str]]:
+        n_positive = int(self.is_positive.sum())
+        counts = [str(n_positive), str(len(self.wins) - n_positive)]
+        return [["area", "positive", "other"], [decimals(self.area, 3), *counts]]
+
+    def _caption(self) -> str:
+        return "ROC curve of a tournament"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the curve, next to chance."""
         ax.plot(self.false_positive_rate, self.true_positive_rate)
         ax.plot([0.0, 1.0], [0.0, 1.0], linestyle="--", color="grey")
         ax.set_xlabel("false positive rate")
         ax.set_ylabel(f"true positive rate, area {decimals(self.area, 3)}")
         ax.set_aspect("equal")
-        return ax
 
 
 def tournament(leads: FloatArray, is_positive: BoolArray) -> TournamentROC:
@@ -166,7 +170,7 @@ def tournament(leads: FloatArray, is_positive: BoolArray) -> TournamentROC:
 
 @final
 @dataclass(frozen=True)
-class AUCEstimate:
+class AUCEstimate(Result):
     """Hold an estimate of how often an unseen pair is put in the right order.
 
     Parameters
@@ -213,29 +217,29 @@ class AUCEstimate:
         del numbers["roc"]
         return numbers if self.roc is None else {**numbers, "roc": self.roc.to_dict()}
 
-    def to_frame(self) -> Any:
-        """Return one row. Needs pandas."""
-        row = replace(self, roc=None).to_dict()
-        return data_frame({name: [value] for name, value in row.items()})
+    def _columns(self) -> dict[str, Any]:
+        return {name: [value] for name, value in replace(self, roc=None).to_dict().items()}
 
-    def _repr_html_(self) -> str:
+    def _cells(self) -> list[list[str]]:
         interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
         head = ["AUC", f"{self.confidence:.0%} interval", "pairs left out"]
         row = [decimals(self.value, 3), interval, str(self.n_pairs)]
-        return html_table([head, row], "Leave-pair-out")
+        return [head, row]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the ROC curve, or else the value with its interval. Needs matplotlib."""
+    def _caption(self) -> str:
+        return "Leave-pair-out"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the ROC curve, or else the value with its interval."""
         if self.roc is not None:
-            return self.roc.plot(ax)
-        ax = ax if ax is not None else new_axes()
+            self.roc._draw(ax)
+            return
         errors = [[self.value - self.low], [self.high - self.value]]
         ax.errorbar([self.value], [0], xerr=errors, marker="o", capsize=4)
         ax.axvline(0.5, linestyle="--", color="grey")
         ax.set_xlim(0.0, 1.0)
         ax.set_yticks([])
         ax.set_xlabel(f"AUC of unseen pairs, {self.confidence:.0%} interval")
-        return ax
 
 
 def leave_pair_out_auc(
@@ -375,7 +379,7 @@ def logit_interval(
 
 @final
 @dataclass(frozen=True, eq=False, repr=False)
-class PermutationTest:
+class PermutationTest(Result):
     """Hold a permutation test: the value with the true labels and with shuffled ones.
 
     Parameters
@@ -419,25 +423,26 @@ class PermutationTest:
         head = {"measure": repr(self.measure), "value": self.value, "pvalue": self.pvalue}
         return {**head, "null": self.null.tolist()}
 
-    def to_frame(self) -> Any:
-        """Return the values with shuffled labels, one per row; needs pandas."""
-        return data_frame({repr(self.measure): self.null})
+    def _columns(self) -> dict[str, Any]:
+        """Return the values with shuffled labels, one per row."""
+        return {repr(self.measure): self.null}
 
-    def _repr_html_(self) -> str:
+    def _cells(self) -> list[list[str]]:
         head = ["measure", "value", "p-value", "shuffled, mean", "shuffled, largest"]
         null = [decimals(float(self.null.mean())), decimals(float(self.null.max()))]
         probability = p_value(self.pvalue).removeprefix("p = ")
         row = [repr(self.measure), decimals(self.value), probability, *null]
-        return html_table([head, row], f"{len(self.null)} permutations")
+        return [head, row]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the values of shuffled labels, and the true value; needs matplotlib."""
-        ax = ax if ax is not None else new_axes()
+    def _caption(self) -> str:
+        return f"{len(self.null)} permutations"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the values of shuffled labels, and the true value."""
         ax.hist(self.null, bins=min(30, max(5, len(self.null) // 10)), color="tab:grey")
         ax.axvline(self.value, color="tab:blue")
         ax.set_xlabel(f"{self.measure!r}, held out")
         ax.set_ylabel("number of permutations")
-        return ax
 
 
 def permutation_test(

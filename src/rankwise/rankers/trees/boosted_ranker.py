@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -616,51 +616,55 @@ class TreeProblem:
         others = _lightgbm().Dataset(held, nothing, reference=self.bins, params=self.bin_options)
         return others.construct()
 
-    def staged_scores(
-        self,
-        ranker: BoostedRanker,
-        folds: Folds,
-        stage: int,
-        goes_on: Callable[[list[FloatArray]], bool],
-    ) -> FloatArray:
-        """Grow the trees of all folds side by side; return the held-out scores of every stage.
 
-        Parameters
-        ----------
-        ranker : BoostedRanker
-            The ranker to grow, with at most its `n_trees`.
-        folds : Folds
-            The rows that are held out together, in the given order of rows.
-        stage : int
-            Number of trees between two evaluations.
-        goes_on : function
-            Called after every stage with all scores so far, (n_items,) each; returns whether to
-            continue.
+def staged_scores(
+    problems: Sequence[TreeProblem],
+    ranker: BoostedRanker,
+    folds: Folds,
+    stage: int,
+    goes_on: Callable[[list[FloatArray]], bool],
+) -> FloatArray:
+    """Grow the trees of all folds side by side; return the held-out scores of every stage.
 
-        Returns
-        -------
-        scores : (n_stages, n_items)
-        """
-        # a booster for each fold
-        fold, growing = folds.fold[self.order], []
-        for k in range(folds.n_folds):
-            kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-            part = _Part(kept, self.data.take(kept), out)
-            objective = ranker._objective(part.data)
-            booster = self._booster(ranker, part, objective)
-            growing.append((booster, objective, self.order[out]))
-        stages: list[FloatArray] = []
-        # all folds grow by a stage at a time
-        for _ in range(ranker.n_trees // stage):
-            scores = np.empty(len(fold))
-            for booster, objective, rows in growing:
-                for _ in range(stage):
-                    objective.add_tree(booster)
-                scores[rows] = _held_out_scores(booster)
-            stages.append(scores)
-            if not goes_on(stages):
-                break
-        return np.stack(stages)
+    Parameters
+    ----------
+    problems : list of TreeProblem
+        For each fold, the rows that it is held out of; they may be the same.
+    ranker : BoostedRanker
+        The ranker to grow, with at most its `n_trees`.
+    folds : Folds
+        The rows that are held out together, in the given order of rows.
+    stage : int
+        Number of trees between two evaluations.
+    goes_on : function
+        Called after every stage with all scores so far, (n_items,) each; returns whether to
+        continue.
+
+    Returns
+    -------
+    scores : (n_stages, n_items)
+    """
+    # a booster for each fold
+    growing = []
+    for k, problem in enumerate(problems):
+        fold = folds.fold[problem.order]
+        kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        part = _Part(kept, problem.data.take(kept), out)
+        objective = ranker._objective(part.data)
+        booster = problem._booster(ranker, part, objective)
+        growing.append((booster, objective, problem.order[out]))
+    stages: list[FloatArray] = []
+    # all folds grow by a stage at a time
+    for _ in range(ranker.n_trees // stage):
+        scores = np.empty(len(folds.fold))
+        for booster, objective, rows in growing:
+            for _ in range(stage):
+                objective.add_tree(booster)
+            scores[rows] = _held_out_scores(booster)
+        stages.append(scores)
+        if not goes_on(stages):
+            break
+    return np.stack(stages)
 
 
 def fit_to_problem(ranker: BoostedRanker, problem: TreeProblem) -> BoostedRanker:

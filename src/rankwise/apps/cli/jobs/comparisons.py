@@ -4,7 +4,9 @@ Public names are written ``rankwise.name``: they are loaded when first used, so 
 waits for what another one needs.
 """
 
+import json
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, final
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 import rankwise
 from rankwise.apps.cli.commands import LeaderboardCommand, Prefer
 from rankwise.apps.cli.jobs.files import check_target, read_named
-from rankwise.apps.cli.jobs.parameters import values_of
+from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.comparisons.leaderboard import Leaderboard, LeaderboardFormat
@@ -34,10 +36,6 @@ from rankwise.io.files import open_write
 from rankwise.io.tables.table import CellError
 
 N_DRAWS = 4000
-ITEM_COLUMNS = (
-    "names", "score", "std", "low", "high", "rank_low", "rank_high", "best", "answers",
-)  # fmt: skip
-"""What a leaderboard holds for each item."""
 
 KINDS: dict[str, LeaderboardFormat] = {
     ".csv": "csv",
@@ -277,43 +275,85 @@ def _print_report(
 
 
 def leaderboard(command: LeaderboardCommand) -> None:
-    """Print the leaderboard; name unused columns on standard error."""
+    """Print the leaderboard; how the table was read, on standard error."""
     _check_output(command)
     _check_tastes(command)
     values = values_of(rankwise.leaderboard, command.parameters)
-    table = read_answers(command.comparisons, _columns(command))
-    _warn_unused(command, table)
+    if command.cluster is not None:
+        values["clustered"] = "question"
+    table = read_answers(command.comparisons, _columns(command), skip_bad=command.skip_bad)
+    _tell_reading(command, table)
     if command.tastes:
         board = _board_of_tastes(command, table, values)
     else:
         board = rankwise.leaderboard(table, **values)
-    board = _best(board.elo() if command.elo else board, command.top)
+    for line in board.reading_[len(getattr(table, "reading", ())) :]:
+        print(f"note: {line}", file=sys.stderr)
+    board = board.elo() if command.elo else board
+    audit = board.audit() if command.audit else None
+    categories = _boards_of_categories(command, table, values)
+    shown = board
+    if command.top is not None:
+        shown = board.top(command.top)
+        categories = {name: one.top(command.top) for name, one in categories.items()}
     # standard output, an HTML report, or a file of another format
+    kind = "json" if command.json else command.format
     if command.output is None:
-        print(board.format("json" if command.json else command.format))
-        if board.judges is not None and command.format == "text" and not command.json:
-            print(f"\n{board.judges}")
+        _print_board(shown, audit, categories, kind)
         return
     if command.output.suffix.lower() == ".html":
         pairs = table if isinstance(table, ComparisonTable) else None
         name = command.comparisons.stem.replace("_", " ").replace("-", " ").strip()
         title = f"Leaderboard: {name}" if name else "Leaderboard"
-        rankwise.leaderboard_report(board, pairs, title=title).save(command.output)
+        page = rankwise.leaderboard_report(board, pairs, title=title, categories=categories)
+        page.save(command.output)
     else:
-        text = board.format(KINDS[command.output.suffix.lower()])
+        text = shown.format(KINDS[command.output.suffix.lower()])
         with open_write(command.output) as stream:
             stream.write(f"{text.rstrip()}\n".encode())
     print(f"Wrote {command.output}.")
 
 
-def _best(board: Leaderboard, top: int | None) -> Leaderboard:
-    """Return a leaderboard of the best items only."""
-    if top is None:
-        return board
-    kept = {name: getattr(board, name)[:top] for name in ITEM_COLUMNS}
-    matrix = None if board.covariance is None else board.covariance[:top, :top]
-    group = None if board.group is None else board.group[:top]
-    return replace(board, covariance=matrix, group=group, **kept)
+def _print_board(
+    board: Leaderboard,
+    audit: "rankwise.Audit | None",
+    categories: Mapping[str, Leaderboard],
+    kind: LeaderboardFormat,
+) -> None:
+    """Print a leaderboard with its judges, its audit and the leaderboards of categories."""
+    if kind == "json":
+        report = json.loads(board.format("json"))
+        report |= {} if audit is None else {"audit": audit.to_dict()}
+        if categories:
+            report["categories"] = {name: one.rows() for name, one in categories.items()}
+        print(json.dumps(report, indent=2, default=str))
+        return
+    print(board.format(kind))
+    if kind != "text":
+        return
+    if board.judges is not None:
+        print(f"\n{board.judges}")
+    for name, one in categories.items():
+        print(f"\n{name}\n{one}")
+    if audit is not None:
+        print(f"\n{audit}")
+
+
+def _boards_of_categories(
+    command: LeaderboardCommand, table: ComparisonTable | ChoiceTable, values: dict[str, Any]
+) -> dict[str, Leaderboard]:
+    """Return the leaderboard of each category, those of most answers first."""
+    if command.by is None:
+        return {}
+    if not isinstance(table, ComparisonTable) or table.category is None:
+        raise InvalidInputError("--by needs comparisons of two items with a column of categories.")
+    category = table.category
+    return {
+        str(category.names[k]): rankwise.leaderboard(
+            table.take(np.flatnonzero(category.index == k)), **values
+        )
+        for k in np.argsort(-category.counts, kind="stable").tolist()
+    }
 
 
 def _board_of_tastes(
@@ -324,6 +364,10 @@ def _board_of_tastes(
         raise InvalidInputError(
             f"--tastes needs comparisons of two items: {command.comparisons} holds rankings or "
             "choices among several. Leave it out."
+        )
+    if values.get("half_life") == "auto" or command.audit or command.by is not None:
+        raise InvalidInputError(
+            "--half-life auto, --audit and --by need the common order: leave out --tastes."
         )
     if "half_life" in values:
         table = table.decayed(values["half_life"])
@@ -342,10 +386,7 @@ def _board_of_tastes(
 
 def _check_tastes(command: LeaderboardCommand) -> None:
     """Refuse options that exclude tastes, or that need them."""
-    if (command.person is not None or command.persons is not None) and not command.tastes:
-        raise InvalidInputError(
-            "--person and --persons must come with --tastes, which learns an order for each person."
-        )
+    refuse_alone(command, ["person", "persons"], "tastes")
     if command.tastes and {"judges", "clustered"} & set(command.parameters):
         raise InvalidInputError(
             "--tastes must be used without --judges and --clustered: it learns an order for every "
@@ -353,8 +394,11 @@ def _check_tastes(command: LeaderboardCommand) -> None:
         )
 
 
-def _warn_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
-    """Say on standard error what is not used, and which option would use it."""
+def _tell_reading(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
+    """Say on standard error how the table was read, and which option would use what is not used."""
+    if isinstance(table, ComparisonTable):
+        for line in table.reading:
+            print(f"read: {line}", file=sys.stderr)
     if table.unread:
         print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
     if not isinstance(table, ComparisonTable):
@@ -375,14 +419,23 @@ def _warn_unused(command: LeaderboardCommand, table: ComparisonTable | ChoiceTab
 def _columns(command: LeaderboardCommand) -> ComparisonColumns:
     """Return the columns that were named."""
     same = ("winner", "loser", "result", "codes", "count", "weight", "judge", "date", "home")
-    covariates = [name.strip() for name in (command.covariates or "").split(",")]
     return ComparisonColumns(
         first=command.a,
         second=command.b,
         points=_points(command.points),
-        covariates=tuple(name for name in covariates if name),
+        covariates=_listed(command.covariates),
+        controls=_listed(command.control),
+        question=command.cluster,
+        category=command.by,
+        favours=command.favours,
         **{name: getattr(command, name) for name in same},
     )
+
+
+def _listed(named: str | None) -> tuple[str, ...]:
+    """Return names that are separated by commas."""
+    parts = [name.strip() for name in (named or "").split(",")]
+    return tuple(name for name in parts if name)
 
 
 def _points(named: str | None) -> tuple[str, str] | None:

@@ -6,6 +6,7 @@ waits for what another one needs.
 
 import sys
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from rankwise.apps.cli.jobs.files import (
     read_data_of,
     read_words,
 )
-from rankwise.apps.cli.jobs.parameters import values_of
+from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
@@ -93,10 +94,7 @@ def _scored(command: Predict | RankCommand) -> RankedItems:
 def rank(command: RankCommand) -> None:
     """Write the ranking to a file, or print it."""
     check_target(command.output, command.model, *command.data)
-    if command.n_diverse is not None and command.sources is None:
-        raise InvalidInputError(
-            "--n-diverse must come with --sources: got it alone. Add --sources, or leave it out."
-        )
+    refuse_alone(command, ["n_diverse"], "sources")
     ranked = _scored(command) if command.sources is None else _diverse(command, command.sources)
     ordered = ranked.in_order(command.top)
     if command.output is not None:
@@ -155,9 +153,8 @@ def evaluate(command: Evaluate) -> None:
 
 
 def _measures(command: Evaluate) -> list[Measure] | None:
+    refuse_alone(command, ["preset"], "measure")
     if not command.measure:
-        if command.preset is not None:
-            raise InvalidInputError("--preset must come with --measure: got none to apply it to.")
         return None
     return [parse_measure(text, command.preset) for text in command.measure]
 
@@ -312,9 +309,7 @@ def export(command: ExportCommand) -> None:
 def serve(command: ServeCommand) -> None:
     """Serve until Ctrl-C."""
     ranker = load_ranker(command.model)
-    print(
-        f"Serving {command.model} on http://{command.host}:{command.port}; Ctrl-C ends.", flush=True
-    )
+    version = sha256(command.model.read_bytes()).hexdigest()[:12]
     rankwise.serve_ranker(
         ranker,
         host=command.host,
@@ -322,4 +317,7 @@ def serve(command: ServeCommand) -> None:
         max_items=command.max_items,
         max_bytes=command.max_bytes,
         timeout=command.timeout,
+        name=command.model.name,
+        version=version,
+        announce=lambda link: print(f"Serving {command.model} on {link}; Ctrl-C ends.", flush=True),
     )

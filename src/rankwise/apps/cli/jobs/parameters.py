@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from inspect import signature
@@ -58,22 +58,54 @@ def is_watched() -> bool:
     return sys.stderr.isatty()
 
 
+# Options that contradict each other, or that would have no effect
+
+
+def refuse_if(wrong: bool, sentence: str) -> None:
+    """Refuse options, with a sentence of its own."""
+    if wrong:
+        raise InvalidInputError(sentence)
+
+
+def refuse_both(command: Any, first: str, second: str) -> None:
+    """Refuse two options that exclude each other."""
+    refuse_if(
+        {first, second} <= _given(command),
+        f"Only one of {flag_of(first)} and {flag_of(second)} may be given: got both. Leave one of "
+        "them out.",
+    )
+
+
+def refuse_alone(command: Any, names: Iterable[str], needed: str) -> None:
+    """Refuse options that have no effect without another one."""
+    given, flag = _given(command), flag_of(needed)
+    for name in names:
+        refuse_if(
+            name in given and needed not in given,
+            f"{flag_of(name)} must come with {flag}: got it alone. Add {flag}, or leave it out.",
+        )
+
+
 def refuse_idle(
-    texts: Mapping[str, Any], single: Callable[..., Any], search: Callable[..., Any], grid: str
+    command: Any, single: Callable[..., Any], search: Callable[..., Any], grid: str
 ) -> None:
     """Refuse parameters of a ranker beside a grid for its search, and of the search without one."""
+    texts = command.parameters
     used = rules_of(search if grid in texts else single)
     idle = [name for name in texts if name not in (*used, *kernel_fields(), "random_state")]
-    if idle and grid in texts:
-        raise InvalidInputError(
-            f"Only one of {flag_of(idle[0])} and {flag_of(grid)} may be given: got both. Leave one "
-            "of them out."
-        )
-    if idle:
-        raise InvalidInputError(
-            f"{flag_of(idle[0])} must come with {flag_of(grid)}: got it alone. Add the other, or "
-            "leave it out."
-        )
+    for name in idle:
+        refuse_both(command, name, grid)
+    refuse_alone(command, idle, grid)
+
+
+def _given(command: Any) -> set[str]:
+    """Return the options that were given, by name: those by hand, and those of parameters."""
+    by_hand = {name for name, value in vars(command).items() if value is not None}
+    switched_off = {name for name, value in vars(command).items() if value is False}
+    return (by_hand - switched_off) | set(vars(command).get("parameters", ()))
+
+
+# Values
 
 
 def _kernel(name: str, texts: Mapping[str, str]) -> Kernel:

@@ -71,9 +71,9 @@ def repeated_sites(
                 break
         # precision of the site with the moments of the tilted distribution
         average = likelihood.average(m, v, outcomes)
-        new_tau = average.curvature / average.variance_ratio
+        new_tau = np.maximum(average.curvature / average.variance_ratio, 0.0)
         change = np.abs(new_tau - tau) * count * v
-        tau = np.maximum(new_tau, 0.0)
+        tau = new_tau
         if change.max() < COPIES_TOL:
             break
     v = 1.0 / (precision + others * tau)
@@ -125,6 +125,7 @@ def matched_sites(
     count: FloatArray,
     sites: tuple[FloatArray, FloatArray],
     moments: tuple[FloatArray, FloatArray],
+    copies: tuple[IntArray, Outcomes] | None = None,
     *,
     clip: bool,
 ) -> tuple[tuple[FloatArray, FloatArray], AverageLikelihood, tuple[FloatArray, FloatArray]]:
@@ -140,6 +141,8 @@ def matched_sites(
         The site of one recorded answer to each comparison.
     moments : (mean, variance)
         The comparisons under the posterior with these sites.
+    copies : (rows, outcomes), optional
+        Answers that were recorded more than once, whose copies are updated together.
     clip : bool
         Whether negative tau are set to zero.
     """
@@ -160,12 +163,11 @@ def matched_sites(
     if len(light):
         new_tau, new_nu = new_tau / removed, new_nu / removed
     # copies of an answer are updated together
-    repeated = np.flatnonzero(count > 1.0)
-    if len(repeated) and likelihood.is_log_concave:
+    if copies is not None:
+        repeated, same = copies
         old, c = (tau[repeated], nu[repeated]), count[repeated]
         others = without_site(mean[repeated], variance[repeated], c * old[0], c * old[1])
-        found = repeated_sites(likelihood, outcomes.take(repeated), c, *others, old)
-        new_tau[repeated], new_nu[repeated] = found
+        new_tau[repeated], new_nu[repeated] = repeated_sites(likelihood, same, c, *others, old)
     return (m, v), average, (new_tau, new_nu)
 
 
@@ -186,7 +188,13 @@ def sweep_sites(
     # posterior with these sites, and the marginals of all comparisons
     weights, mean, variance = moments(tau, nu) if moments else moments_under(prior, tau, nu)
     cavity, average, target = matched_sites(
-        likelihood, prior.outcomes, count, (tau, nu), (mean, variance), clip=clip
+        likelihood,
+        prior.outcomes,
+        count,
+        (tau, nu),
+        (mean, variance),
+        prior.copies if likelihood.is_log_concave else None,
+        clip=clip,
     )
     # the step to the new sites, and its size in units of the posterior
     step = np.concatenate(target) - x
@@ -609,11 +617,14 @@ class LiveScores:
         count, damping, last = self.comparisons.count, 1.0, inf
         outcomes = self.comparisons.outcomes()
         self.likelihood.check(outcomes)
+        repeated = np.flatnonzero(count > 1.0)
+        copies = (repeated, outcomes.take(repeated)) if len(repeated) else None
+        copies = copies if self.likelihood.is_log_concave else None
         for _ in range(self.max_rounds):
             mean, variance = self._differences()
             if not (variance > 0.0).all() or not np.isfinite(mean).all():
                 return None
-            now = (self.tau, self.nu), (mean, variance)
+            now = (self.tau, self.nu), (mean, variance), copies
             _, average, (tau, nu) = matched_sites(
                 self.likelihood, outcomes, count, *now, clip=False
             )

@@ -87,6 +87,12 @@ class Prior:
         """What the likelihood needs to know about each comparison."""
         return self.comparisons.outcomes(self.extra_noise)
 
+    @cached_property
+    def copies(self) -> tuple[IntArray, Outcomes] | None:
+        """The answers that were recorded more than once, with their outcomes; None without any."""
+        rows = np.flatnonzero(self.comparisons.count > 1.0)
+        return (rows, self.outcomes.take(rows)) if len(rows) else None
+
     def project(self, K_cross: FloatArray) -> FloatArray:
         """Return the (rank, n) features V of new items: their scores are V'w and a remainder.
 

@@ -11,8 +11,8 @@ import rankwise
 from rankwise.apps.cli.fit_commands import Fit, FitAuto, FitCommand
 from rankwise.apps.cli.jobs.files import named, remember_columns
 from rankwise.apps.cli.jobs.fits.pairwise import fit_best_rls
-from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save, refuse_if
-from rankwise.apps.cli.jobs.parameters import values_of
+from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save
+from rankwise.apps.cli.jobs.parameters import refuse_if, values_of
 from rankwise.apps.cli.output import print_json
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG

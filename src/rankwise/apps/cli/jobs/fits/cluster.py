@@ -11,9 +11,8 @@ from rankwise.apps.cli.jobs.fits.training import (
     Fitted,
     fit_and_save,
     measure_of,
-    refuse_if,
 )
-from rankwise.apps.cli.jobs.parameters import refuse_idle, values_of
+from rankwise.apps.cli.jobs.parameters import refuse_both, refuse_idle, refuse_if, values_of
 from rankwise.apps.cli.parameters import flag_of
 from rankwise.apps.distributed.base import DaskRanker
 from rankwise.apps.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
@@ -34,7 +33,7 @@ def fit(command: Fit) -> None:
 def fit_rls(command: FitRLS) -> None:
     """Fit RankRLS with a linear kernel, for one alpha or for the best of a grid."""
     texts = command.parameters
-    refuse_idle(texts, RankRLS, RankRLSCV, "alphas")
+    refuse_idle(command, RankRLS, RankRLSCV, "alphas")
     measure = measure_of(command, chooses="alphas" in texts)
     if "alphas" in texts:
         ranker: DaskRanker = DaskRankRLSCV(measure=measure)
@@ -77,10 +76,7 @@ def _fit_on_cluster(
     idle
         Options that have no effect on a cluster, and whether they were given.
     """
-    refuse_if(
-        command.workers is not None and command.cluster is not None,
-        "Only one of --workers and --cluster may be given: got both. Leave one of them out.",
-    )
+    refuse_both(command, "workers", "cluster")
     for option, is_given in {"--validate": command.validate is not None, **idle}.items():
         refuse_if(
             is_given,

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from rankwise.apps.cli.fit_commands import FitConditional
 from rankwise.apps.cli.jobs.files import check_target, read_named
-from rankwise.apps.cli.jobs.fits.training import refuse_if
-from rankwise.apps.cli.jobs.parameters import refuse_idle, values_of
+from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_idle, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import DataFileError
@@ -83,26 +82,16 @@ def fit_conditional(command: FitConditional) -> None:
 
 
 def _refuse_idle_options(command: FitConditional) -> None:
-    texts = command.parameters
-    refuse_idle(texts, ConditionalRankRLS, ConditionalRankRLSCV, "alphas")
-    relation = texts.get("relation", ConditionalRankRLS().relation)
+    refuse_idle(command, ConditionalRankRLS, ConditionalRankRLSCV, "alphas")
+    relation = command.parameters.get("relation", ConditionalRankRLS().relation)
     is_same = relation in SIGNS
     refuse_if(
         is_same == (command.items is not None),
         f"--items must {'not ' if is_same else ''}come with --relation {relation}: "
         f"{'both objects are of one kind, given by --conditions' if is_same else 'got none'}.",
     )
-    refuse_if(
-        command.measure is not None and "alphas" not in texts,
-        "--measure must come with --alphas, from which it chooses: got it alone. Add --alphas, or "
-        "leave it out.",
-    )
-    ranks = (command.top, command.new_conditions, command.new_items)
-    refuse_if(
-        any(value is not None for value in ranks) and command.rankings is None,
-        "--top, --new-conditions and --new-items must come with --rankings: got no table to write. "
-        "Add --rankings, or leave them out.",
-    )
+    refuse_alone(command, ["measure"], "alphas")
+    refuse_alone(command, ["top", "new_conditions", "new_items"], "rankings")
 
 
 def _preferences(

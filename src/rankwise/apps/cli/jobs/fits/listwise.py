@@ -19,9 +19,8 @@ from rankwise.apps.cli.jobs.fits.training import (
     fit_and_save,
     fit_or_choose,
     measure_of,
-    refuse_if,
 )
-from rankwise.apps.cli.jobs.parameters import refuse_idle, values_of
+from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_idle, values_of
 from rankwise.apps.cli.output import counted, duration, print_json
 from rankwise.core.errors import DataFileError
 from rankwise.io.tables.reading import open_table, require_column, write_table
@@ -36,7 +35,7 @@ DEFAULT_NUMBER = 10
 def fit_dorm(command: FitDORM) -> None:
     """Fit, save and report."""
     texts, classes = command.parameters, (rankwise.DORM, rankwise.DORMCV)
-    refuse_idle(texts, *classes, "Cs")
+    refuse_idle(command, *classes, "Cs")
     values = values_of(classes["Cs" in texts], texts)
     objective = values.get("objective", rankwise.DORM().objective)
     measure = measure_of(command, chooses="Cs" in texts) or default_measure(objective)
@@ -51,10 +50,7 @@ def fit_dorm(command: FitDORM) -> None:
 
 def fit_factorization(command: FitFactorization) -> None:
     """Fit, save, report, and write recommendations if requested."""
-    refuse_if(
-        command.top is not None and command.recommend is None,
-        "--top must come with --recommend: got it alone. Add --recommend, or leave it out.",
-    )
+    refuse_alone(command, ["top"], "recommend")
     check_target(command.output, command.ratings)
     check_target(command.recommend, command.ratings)
     ratings, users, items = _read_ratings(command)

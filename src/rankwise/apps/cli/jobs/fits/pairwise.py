@@ -31,9 +31,15 @@ from rankwise.apps.cli.jobs.fits.training import (
     measured,
     on_file,
     refuse_beside_pairs,
-    refuse_if,
 )
-from rankwise.apps.cli.jobs.parameters import parse_size, refuse_idle, values_of
+from rankwise.apps.cli.jobs.parameters import (
+    parse_size,
+    refuse_alone,
+    refuse_both,
+    refuse_idle,
+    refuse_if,
+    values_of,
+)
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.io.reading import files_of, open_stream
 from rankwise.measures.registry import parse_measure
@@ -52,12 +58,10 @@ MOST_FOLDS = 10
 def fit_rls(command: FitRLS) -> None:
     """Fit, save and report."""
     texts = command.parameters
-    refuse_idle(texts, rankwise.RankRLS, rankwise.RankRLSCV, "alphas")
+    refuse_idle(command, rankwise.RankRLS, rankwise.RankRLSCV, "alphas")
     refuse_beside_pairs(command)
-    refuse_if(
-        command.pairs_val is not None and (command.pairs is None or "alphas" not in texts),
-        "--pairs-val must come with --pairs and --alphas: its comparisons choose among the alphas.",
-    )
+    for needed in ("pairs", "alphas"):  # whose comparisons choose among which alphas
+        refuse_alone(command, ["pairs_val"], needed)
     measure = measure_of(command, chooses="alphas" in texts)
     values = values_of(rankwise.RankRLS, texts)  # errors in options before files are read
     values_of(rankwise.RankRLSCV, texts)
@@ -157,26 +161,14 @@ def linear_ranker(command: FitLinear) -> "rankwise.LinearRankRLS":
     """Return the ranker that the options ask for; refuse options without effect."""
     texts = command.parameters
     refuse_beside_pairs(command)
-    refuse_if(
-        "alpha" in texts and "alphas" in texts,
-        "Only one of --alpha and --alphas may be given: got both. Leave one of them out.",
-    )
+    refuse_both(command, "alpha", "alphas")
     refuse_if(
         command.stream and command.pairs is not None,
         "--stream must not come with --pairs: comparisons name rows anywhere in the file. Leave "
         "one of them out.",
     )
-    # options that only a stream, or early stopping, reads
-    for option, value in [("--memory", command.memory), ("--cache-dir", command.cache_dir)]:
-        refuse_if(
-            value is not None and not command.stream,
-            f"{option} must come with --stream: got it alone. Add --stream, or leave it out.",
-        )
-    refuse_if(
-        "n_iter_no_change" in texts and "early_stopping" not in texts,
-        "--n-iter-no-change must come with --early-stopping: got it alone. Add --early-stopping, "
-        "or leave it out.",
-    )
+    refuse_alone(command, ["memory", "cache_dir"], "stream")
+    refuse_alone(command, ["n_iter_no_change"], "early_stopping")
     # a choice needs held-out data
     chooses = "alphas" in texts or "early_stopping" in texts
     refuse_if(
@@ -235,7 +227,7 @@ def _linear_selection(ranker: "rankwise.LinearRankRLS") -> SelectionPath | None:
 def fit_kpcrank(command: FitKPCRank) -> None:
     """Fit, save and report."""
     grid, texts = "max_components", command.parameters
-    refuse_idle(texts, rankwise.KPCRank, rankwise.KPCRankCV, grid)
+    refuse_idle(command, rankwise.KPCRank, rankwise.KPCRankCV, grid)
     refuse_beside_pairs(command)
     refuse_if(
         grid in texts and command.pairs is not None,
@@ -260,10 +252,7 @@ def fit_svm(command: FitSVM) -> None:
     """Fit, save and report."""
     texts = command.parameters
     refuse_beside_pairs(command)
-    refuse_if(
-        "C" in texts and "Cs" in texts,
-        "Only one of --C and --Cs may be given: got both. Leave one of them out.",
-    )
+    refuse_both(command, "C", "Cs")
     refuse_if(
         "Cs" in texts and command.validate is None,
         "--Cs must come with --validate: got no data to choose on. Put some queries into a file of "

@@ -22,7 +22,7 @@ from rankwise.apps.cli.jobs.files import (
     remember_columns,
     usual_item,
 )
-from rankwise.apps.cli.jobs.parameters import values_of
+from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json, print_table
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import decimals
@@ -207,26 +207,9 @@ def fit_and_save(command: FitCommand, problem: FitInput | None, fit: Callable[[]
         print(f"Saved as {command.output}.")
 
 
-def refuse_if(wrong: bool, sentence: str) -> None:
-    """Refuse options that contradict each other, or that would have no effect."""
-    if wrong:
-        raise InvalidInputError(sentence)
-
-
-def refuse_both(first: object, second: object, names: str) -> None:
-    """Refuse two options that exclude each other."""
-    refuse_if(
-        first is not None and second is not None,
-        f"Only one of {names} may be given: got both. Leave one of them out.",
-    )
-
-
 def refuse_beside_pairs(command: PairsCommand) -> None:
     """Refuse options about scores together with comparisons, and codes without them."""
-    refuse_if(
-        command.codes is not None and command.pairs is None,
-        "--codes must come with --pairs: they say what its column of who won means.",
-    )
+    refuse_alone(command, ["codes"], "pairs")
     refuse_if(
         command.pairs is not None and "query_weight" in command.parameters and command.qid is None,
         "--query-weight must not come with --pairs: it is about items with scores. Leave one of "
