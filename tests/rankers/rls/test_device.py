@@ -300,3 +300,12 @@ def test_bad_devices():
     indefinite = np.array([[1.0, 2.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
     with pytest.raises(InvalidInputError, match="positive semidefinite"):
         RankRLS(kernel="precomputed", device="cpu").fit(indefinite, [0, 1, 2])
+
+
+def test_leave_pair_out_auc_of_several_blocks_of_rows():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(600, 4))
+    y = (X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=600) > 0).astype(float)
+    expected = leave_pair_out_auc(X, y, kernel=Gaussian(0.2))
+    found = leave_pair_out_auc(X, y, kernel=Gaussian(0.2), device="cpu")
+    assert found.value == expected.value
