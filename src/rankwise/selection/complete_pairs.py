@@ -208,11 +208,11 @@ def direct_differences(B: Array, X: Array, KB: Array, KX: Array) -> Differences:
 def _worst_pair(B: Array) -> float:
     """Return the smallest determinant of a pair, as a share of the product of its diagonal."""
     xp, b, worst = namespace_of(B), namespace_of(B).linalg.diagonal(B), 1.0
-    n_items = B.shape[0]
-    for rows in blocks_of(n_items, ROWS):
+    item = like(np.arange(B.shape[0], dtype=float), B)
+    for rows in blocks_of(B.shape[0], ROWS):
         share = 1.0 - B[rows, :] ** 2 / (b[rows][:, None] * b)
-        own = np.eye(rows.stop - rows.start, n_items, rows.start)  # an item and itself are no pair
-        worst = min(worst, float(xp.min(share + like(own, share))))
+        is_same = xp.astype(item[rows][:, None] == item, share.dtype)  # no pair
+        worst = min(worst, float(xp.min(share + is_same)))
     return worst
 
 
