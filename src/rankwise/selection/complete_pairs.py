@@ -211,8 +211,8 @@ def _worst_pair(B: Array) -> float:
     item = like(np.arange(B.shape[0], dtype=float), B)
     for rows in blocks_of(B.shape[0], ROWS):
         share = 1.0 - B[rows, :] ** 2 / (b[rows][:, None] * b)
-        is_same = xp.astype(item[rows][:, None] == item, share.dtype)  # no pair
-        worst = min(worst, float(xp.min(share + is_same)))
+        is_same = item[rows][:, None] == item  # no pair
+        worst = min(worst, float(xp.min(xp.where(is_same, xp.ones_like(share), share))))
     return worst
 
 
