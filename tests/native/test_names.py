@@ -1,4 +1,4 @@
-"""Texts are numbered by first occurrence, as a dictionary numbers them; answers are counted by pair."""
+"""Texts are numbered as a dictionary numbers them; answers are counted by pair."""
 
 import numpy as np
 import pytest
