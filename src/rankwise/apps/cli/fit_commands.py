@@ -208,6 +208,23 @@ class FitRLS(PairsCommand, GroupCommand, ClusterCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class FitGreedy(PairsCommand):
+    """Train GreedyRankRLS: RankRLS on few features, chosen one after another.
+
+    Each step takes the feature with the least error on queries, pairs of items
+    or comparisons that are left out.
+
+    For example: rankwise fit greedy train.txt -o model --n-features 10
+    """
+
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.fits.pairwise import fit_greedy
+
+        fit_greedy(self)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class FitLinear(PairsCommand, ClusterCommand):
     """Train LinearRankRLS: conjugate gradients on large or sparse data, even beyond memory.
 

@@ -1,4 +1,4 @@
-"""Fits that learn from pairs of items: RankRLS, LinearRankRLS, KPCRank and RankSVM.
+"""Fits that learn from pairs of items: RankRLS, GreedyRankRLS, LinearRankRLS, KPCRank and RankSVM.
 
 Public names are written ``rankwise.name``: they are loaded when first used, so that no command
 waits for what another one needs.
@@ -11,7 +11,14 @@ import numpy as np
 from sklearn.model_selection import GroupKFold
 
 import rankwise
-from rankwise.apps.cli.fit_commands import FitKPCRank, FitLinear, FitRLS, FitSVM, GroupCommand
+from rankwise.apps.cli.fit_commands import (
+    FitGreedy,
+    FitKPCRank,
+    FitLinear,
+    FitRLS,
+    FitSVM,
+    GroupCommand,
+)
 from rankwise.apps.cli.jobs.files import (
     check_target,
     columns_chosen,
@@ -126,6 +133,27 @@ def _folds_of_groups(command: GroupCommand, problem: FitInput) -> list[IntArray]
     refuse_if(n_groups < 2, "--group must name a column with at least two groups: got one.")
     split = GroupKFold(min(MOST_FOLDS, n_groups)).split(groups, groups=groups)
     return [rows for _, rows in split]
+
+
+# GreedyRankRLS
+
+
+def fit_greedy(command: FitGreedy) -> None:
+    """Fit, save and report."""
+    refuse_beside_pairs(command)
+    values = values_of(rankwise.GreedyRankRLS, command.parameters)
+    measure = measure_of(command, chooses=True)
+    problem = FitInput.read(command, command.pairs)
+
+    def fit() -> Fitted:
+        ranker = rankwise.GreedyRankRLS(measure=measure, **values)
+        ranker.fit(problem.data.X, **problem.preferences)
+        if problem.validation:
+            return measured(command, ranker, "n_features", problem, measure)
+        judged = "on what was left out as the features were chosen: too high for new data"
+        return Fitted(ranker, "n_features", len(ranker.features_), ranker.path_, judged)
+
+    fit_and_save(command, problem, fit)
 
 
 # LinearRankRLS

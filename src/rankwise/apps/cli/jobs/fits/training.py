@@ -25,7 +25,7 @@ from rankwise.apps.cli.jobs.files import (
 from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json, print_table
 from rankwise.core.arrays import FloatArray
-from rankwise.core.display import decimals
+from rankwise.core.display import decimals, listed
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.io.data import RankingData
@@ -329,6 +329,9 @@ def _details(ranker: Any) -> dict[str, Any]:
     found = {"kernel": repr(known["kernel_"])} if "kernel_" in known else {}
     if "solution_" in known:
         found |= {"n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
+    if "features_" in known:
+        names = known.get("feature_names_in_", np.arange(ranker.n_features_in_))
+        found["features"] = names[known["features_"]].tolist()
     if "best_iter_" in known:
         found |= {"n_iter": ranker.n_iter_, "best_iter": ranker.best_iter_}
     return found
@@ -382,6 +385,9 @@ def _print_report(
         f"on {_sizes_text(sizes)} in {duration(seconds)}."
     )
     passes = counted(details.get("n_iter", 0), "iteration", "iterations")
+    if "features" in details:
+        names = listed([str(name) for name in details["features"]])
+        print(f"The features, in the order of their choice: {names}.")
     if "gap" in details:
         print(f"The duality gap is {details['gap']:.1e} after {passes}.")
     if "best_iter" in details:
@@ -402,6 +408,8 @@ def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
     ]
     print_table([name, repr(selection.measure), ""], rows)
     print(f"Judged {fitted.judged}.")
+    if name == "n_features":  # their number was given, not chosen
+        return
     order = np.argsort(grid).tolist()
     next_to_end = {order[0]: order[1:2], order[-1]: order[-2:-1]}.get(chosen, [])
     if any(abs(selection.values[chosen] - selection.values[at]) > ROUNDING for at in next_to_end):
