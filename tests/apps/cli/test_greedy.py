@@ -14,7 +14,6 @@ def test_options_reach_the_ranker(fit, folder):
     assert ranker.get_params() == expected.get_params()
     np.testing.assert_array_equal(ranker.features_, expected.features_)
     assert report["features"] == ranker.feature_names_in_[ranker.features_].tolist()
-    assert report["n_features"] == 2
     np.testing.assert_allclose(report["selection"]["values"], expected.path_.values)
 
 
