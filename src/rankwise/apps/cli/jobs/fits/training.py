@@ -298,26 +298,31 @@ def fit_or_choose(
     grid: str,
     parameter: str,
     measure: Measure | None,
+    judges: dict[str, Any] | None = None,
 ) -> Fitted:
-    """Fit a ranker or, with a grid, its search: the validation file decides, or folds do."""
+    """Fit a ranker or, with a grid, its search: the validation file decides, or folds do.
+
+    ``judges`` are validation comparisons, as keyword arguments of ``fit``.
+    """
     X, preferences, texts = problem.data.X, problem.preferences, command.parameters
     if grid not in texts:
         ranker = single(**values_of(single, texts)).fit(X, **preferences)
         return measured(command, ranker, parameter, problem, measure)
     ranker = search(measure=measure, **values_of(search, texts))
-    ranker.fit(X, **preferences, **problem.validation)
-    if problem.validation:
+    ranker.fit(X, **preferences, **problem.validation, **(judges or {}))
+    if problem.validation or judges:
         judged = on_file(command)
     elif problem.has_qid and ranker.cv == "auto":
         judged = LEFT_OUT.format("query")
     else:
-        judged = f"by five folds of {'queries' if problem.has_qid else 'items'}"
+        unit = "queries" if problem.has_qid else "comparisons" if problem.has_pairs else "items"
+        judged = f"by five folds of {unit}"
     return Fitted(ranker, parameter, getattr(ranker, f"{parameter}_"), ranker.path_, judged)
 
 
 def on_file(command: FitCommand) -> str:
     """Say that a file has decided."""
-    return f"on {command.validate}"
+    return f"on {command.validate or getattr(command, 'pairs_val', None)}"
 
 
 # Reporting
