@@ -60,6 +60,7 @@ _HOMES = {
     ],
     "rankwise.rankers.pipeline": ["RankerPipeline"],
     "rankwise.rankers.rls.rank_rls": ["RankRLS"],
+    "rankwise.rankers.rls.greedy_rank_rls": ["GreedyRankRLS"],
     "rankwise.rankers.rls.rank_rls_cv": ["RankRLSCV"],
     "rankwise.rankers.trees.boosted_ranker": ["BoostedRanker"],
     "rankwise.rankers.svm.rank_svm": ["RankSVM"],

@@ -96,6 +96,7 @@ from rankwise.rankers.pipeline import RankerPipeline as RankerPipeline
 from rankwise.rankers.rls.any_model import PairDifference as PairDifference
 from rankwise.rankers.rls.any_model import PairEstimate as PairEstimate
 from rankwise.rankers.rls.any_model import leave_pair_out as leave_pair_out
+from rankwise.rankers.rls.greedy_rank_rls import GreedyRankRLS as GreedyRankRLS
 from rankwise.rankers.rls.rank_rls import RankRLS as RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV as RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate as AUCEstimate
