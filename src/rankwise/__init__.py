@@ -12,12 +12,8 @@ from rankwise.core.registry import offer
 __version__ = "0.1.0"
 
 _HOMES = {
-    "rankwise.automatic.auto_ranker": [
-        "AutoRanker",
-        "HonestValue",
-        "RankerEntry",
-        "RankerLeaderboard",
-    ],
+    "rankwise.automatic.auto_ranker": ["AutoRanker"],
+    "rankwise.automatic.results": ["HonestValue", "RankerEntry", "RankerLeaderboard"],
     "rankwise.automatic.search_ranker": ["SearchRanker"],
     "rankwise.core.clicks": ["click_propensities"],
     "rankwise.core.errors": [

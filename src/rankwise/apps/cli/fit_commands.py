@@ -79,10 +79,16 @@ class RawCommand(FitCommand, ABC):
         ),
     ] = None
 
+    time: Annotated[
+        str | None,
+        column("Column of dates: choose and measure on later queries than were learned from."),
+    ] = None
+
     @property
     def layout(self) -> DataLayout:
-        """How to read the data files."""
-        return replace(super().layout, categories=column_names(self.categories) or ())
+        """How to read the data files: the column of dates is no feature."""
+        layout = without(super().layout, self.time)
+        return replace(layout, categories=column_names(self.categories) or ())
 
 
 @dataclass(frozen=True, kw_only=True)
