@@ -5,6 +5,7 @@ waits for what another one needs.
 """
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scipy.sparse import coo_array
 
 import rankwise
 from rankwise.apps.cli.fit_commands import FitDORM, FitFactorization
-from rankwise.apps.cli.jobs.files import check_target
+from rankwise.apps.cli.jobs.files import check_target, read_words
 from rankwise.apps.cli.jobs.fits.training import (
     FitInput,
     fit_and_save,
@@ -39,10 +40,25 @@ def fit_dorm(command: FitDORM) -> None:
     values = values_of(classes["Cs" in texts], texts)
     objective = values.get("objective", rankwise.DORM().objective)
     measure = measure_of(command, chooses="Cs" in texts) or default_measure(objective)
-    problem = FitInput.read(command)
+    refuse_alone(command, ["n_diverse"], "sources")
+    learned, judged = _sources(command)
+    read = FitInput.read(command)
+    problem = replace(
+        read, preferences=read.preferences | learned, validation=read.validation | judged
+    )
     fit_and_save(
         command, problem, lambda: fit_or_choose(command, problem, *classes, "Cs", "C", measure)
     )
+
+
+def _sources(command: FitDORM) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the sources of the items, and of those that choose C, as arguments of ``fit``."""
+    if command.sources is None:
+        return {}, {}
+    learned = {"sources": read_words(command.train, command.sources, "sources")}
+    if command.validate is None or "Cs" not in command.parameters:
+        return learned, {}
+    return learned, {"sources_val": read_words([command.validate], command.sources, "sources")}
 
 
 # RankingFactorization
