@@ -14,7 +14,6 @@ __version__ = "0.1.0"
 _HOMES = {
     "rankwise.automatic.auto_ranker": [
         "AutoRanker",
-        "HonestValue",
         "RankerEntry",
         "RankerLeaderboard",
     ],
@@ -53,6 +52,7 @@ _HOMES = {
     "rankwise.rankers.dorm.factorization.ranking_factorization": ["RankingFactorization"],
     "rankwise.comparisons.gp.preference_gp": ["PreferenceGP"],
     "rankwise.comparisons.gp.average": ["LengthScaleAverage", "average_over_length_scales"],
+    "rankwise.measures.honest_value": ["HonestValue"],
     "rankwise.rankers.kpcrank.kpc_rank": ["KPCRank", "KPCRankCV"],
     "rankwise.rankers.linear.linear_rank_rls": ["LinearRankRLS"],
     "rankwise.rankers.base": ["RankerPath"],
