@@ -332,7 +332,7 @@ def test_scores_and_ranks_are_held_whatever_the_ties_the_answers_and_the_spread(
 def test_the_evidence_of_a_deviation_is_that_of_a_sum_over_a_grid(ties):
     table = ComparisonTable.of([0, 0, 1, 1, 0, 2], [1, 1, 2, 2, 2, 0], [1, 0, 1, -1, 1, 0])
     model = replace(paired(table), ties=ties)
-    mode = most_probable_scores(model, 1.5)
+    mode = mode_of(model, 1.5)
     found, _ = log_evidence(model, mode, Sites.at_mode(model, mode), 1.5)
     # two leads are all that answers depend on
     x = np.linspace(-12.0, 12.0, 401)
