@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
@@ -15,7 +16,7 @@ from benchmarks.harness import Row, faster, markdown
 from rankwise.io import read_svmlight, read_table, write_svmlight, write_table
 
 N_ITEMS, N_FEATURES = 50_000, 46  # about the size of MQ2007
-PEERS = ["pandas"]
+PEERS = ["pandas", "polars"]
 SKLEARN = "scikit-learn load_svmlight_file"
 
 
@@ -80,6 +81,7 @@ def csv_rows(folder: Path) -> list[Row]:
     peers = {
         "numpy.loadtxt": (2.0, lambda: np.loadtxt(path, delimiter=",", skiprows=1)),
         "pandas.read_csv": (1.0, lambda: pd.read_csv(path, float_precision="round_trip")),
+        "polars.read_csv": (1.0, lambda: polars.read_csv(path)),
     }
     return [
         faster(job, lambda: read_table(path), name, theirs, bar, repeats=3)
