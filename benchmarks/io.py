@@ -1,8 +1,6 @@
 """Reading and writing data files against scikit-learn and NumPy."""
 
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -89,41 +87,6 @@ def csv_rows(folder: Path) -> list[Row]:
     ]
 
 
-READ_CSV = """
-import sys
-if sys.argv[2] == "without":
-    sys.modules["pyarrow"] = None
-from time import process_time
-import rankwise.rankers.rls.rank_rls
-from rankwise.io import read_table
-start = process_time()
-read_table(sys.argv[1])
-print(process_time() - start)
-"""
-
-
-def new_process_row(folder: Path, job: str, n_items: int) -> Row:
-    """Time read_table in a new process, in CPU seconds, with pyarrow and without."""
-    path = folder / "part.csv"
-    lines = (folder / "table.csv").read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[: n_items + 1]))
-    command = [sys.executable, "-c", READ_CSV, str(path)]
-    seconds = {
-        way: min(float(subprocess.check_output([*command, way])) for _ in range(3))
-        for way in ("with", "without")
-    }
-    ratio = seconds["without"] / seconds["with"]
-    return Row(
-        job,
-        "Python alone",
-        "none",
-        seconds["with"],
-        seconds["without"],
-        ratio,
-        "CPU seconds; pyarrow is loaded in each process",
-    )
-
-
 def real_rows() -> list[Row]:
     """Read MQ2007 where the RANKWISE_DATA folder holds it."""
     path = Path(os.environ.get("RANKWISE_DATA", ""), "MQ2007", "S1.txt.gz")
@@ -136,8 +99,6 @@ def table() -> list[Row]:
         return [
             *svmlight_rows(folder),
             *csv_rows(folder),
-            new_process_row(folder, f"first read_table in a process, {N_ITEMS:,} rows", N_ITEMS),
-            new_process_row(folder, "first read_table in a process, 2,000 rows", 2000),
             *real_rows(),
         ]
 
