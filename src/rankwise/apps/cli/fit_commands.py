@@ -351,23 +351,39 @@ class FitDORM(FitCommand):
 class FitFactorization(Command):
     """Train RankingFactorization: recommend items to users, from their ratings.
 
-    The table has a row per rating: a user, an item and a number, higher is better.
+    The table has a row per rating: a user, an item and a number, higher is better; or a row per
+    choice, such as a purchase, without a number. A share of every user's ratings is set aside
+    first, and what a model of the others is worth on them is printed.
 
-    For example: rankwise fit factorization ratings.csv -o model --recommend top.csv
+    For example: rankwise fit factorization ratings.csv -o model
     """
 
-    ratings: Table
+    ratings: Annotated[
+        list[Path],
+        argument("Tables, files or patterns (CSV, TSV, Parquet, Excel).", "RATINGS..."),
+    ]
     output: NewModel
-    user: Annotated[str, column("Column of the users.")] = "user"
-    item: ItemNames = "item"
-    rating: Annotated[str, column("Column of the ratings.")] = "rating"
+    user: Annotated[str | None, column("Column of the users, if not user, userId, ...")] = None
+    item: Annotated[
+        str | None, column("Column of the items, if not item, movieId, product, ...", "--item")
+    ] = None
+    rating: Annotated[
+        str | None, column("Column of the ratings, if not rating, stars, score, ...")
+    ] = None
+    count: Annotated[
+        str | None,
+        column("Column that says how often an item was chosen, if not plays, clicks, ..."),
+    ] = None
+    held_out: Annotated[
+        float, option("Share of every user's ratings to measure the model on; 0 for none.")
+    ] = 0.2
     recommend: NewTable = None
     top: Number = None
     json: Json = False
     parameters: dict[str, Any]
 
     def run(self) -> None:
-        from rankwise.apps.cli.jobs.fits.listwise import fit_factorization
+        from rankwise.apps.cli.jobs.recommending import fit_factorization
 
         fit_factorization(self)
 
