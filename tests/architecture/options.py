@@ -19,6 +19,7 @@ OWNERS = {
     "fit": [rankwise.AutoRanker],
     "auto": [rankwise.AutoRanker],
     "rls": [rankwise.RankRLS, rankwise.RankRLSCV],
+    "greedy": [rankwise.GreedyRankRLS],
     "linear": [rankwise.LinearRankRLS],
     "svm": [rankwise.RankSVM, rankwise.RankSVM.fit_path],
     "kpcrank": [rankwise.KPCRank, rankwise.KPCRankCV],
