@@ -87,3 +87,19 @@ def test_scores_of_a_file_are_evaluated_user_by_user(succeed, model, ratings, fo
 def test_what_makes_no_sense_is_refused(refuse, model, folder, arguments, message):
     rankwise.RankRLS().fit([[0.0], [1.0]], [0, 1]).save(folder / "ranker")
     assert message in refuse("recommend", *arguments)
+
+
+def test_a_report_is_judged_user_by_user(succeed, model, ratings, folder):
+    pytest.importorskip("matplotlib")
+    succeed("report", model, ratings, "-o", "page.html")
+    page = (folder / "page.html").read_text()
+    value = rankwise.load(folder / model).score(pd.read_csv(folder / ratings))
+    assert f"{value:.3f}" in page
+    assert "NDCG @ 10, unseen ratings" in page
+    assert "Worst 1: query" in page
+    assert "What the model uses" not in page
+
+
+def test_a_report_needs_ratings(refuse, model, folder):
+    write_table(folder / "pairs.csv", {"userId": [1], "movieId": ["m1"]})
+    assert "a column of ratings" in refuse("report", model, "pairs.csv", "-o", "page.html")

@@ -330,8 +330,10 @@ def lightgbm_text(ranker: BoostedRanker, names: Sequence[str]) -> str:
 
 def run_lightgbm(content: bytes, X: FloatArray) -> FloatArray:
     """Score by LightGBM itself."""
-    import lightgbm  # noqa: PLC0415 - the ranker was fitted with it
-
+    try:
+        import lightgbm  # noqa: PLC0415 - optional: checks what was written
+    except ImportError as error:
+        raise MissingExtraError("A check by LightGBM", "lightgbm", "trees") from error
     booster = lightgbm.Booster(model_str=content.decode())
     return np.asarray(booster.predict(X, raw_score=True), dtype=float)
 
