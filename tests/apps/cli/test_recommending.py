@@ -100,6 +100,8 @@ def test_a_report_is_judged_user_by_user(succeed, model, ratings, folder):
     assert "What the model uses" not in page
 
 
-def test_a_report_needs_ratings(refuse, model, folder):
-    write_table(folder / "pairs.csv", {"userId": [1], "movieId": ["m1"]})
-    assert "a column of ratings" in refuse("report", model, "pairs.csv", "-o", "page.html")
+def test_a_report_needs_ratings(succeed, refuse, ratings, folder):
+    choices = {"userId": USERS + 1, "movieId": [f"m{i}" for i in ITEMS]}
+    write_table(folder / "choices.csv", choices)
+    succeed("fit", "factorization", "choices.csv", "-o", "model", "--n-components", 2)
+    assert "a column of ratings" in refuse("report", "model", "choices.csv", "-o", "page.html")

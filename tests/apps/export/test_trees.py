@@ -36,12 +36,11 @@ BLANKS = np.where(RNG.random(X.shape) < 0.2, np.nan, X)
 
 
 def fitted(rows=X, **options):
-    return BoostedRanker(n_trees=12, early_stopping=False, random_state=0, **options).fit(
-        rows, Y, qid=QID
-    )
+    given = {"n_trees": 12, "early_stopping": False, "random_state": 0, **options}
+    return BoostedRanker(**given).fit(rows, Y, qid=QID)
 
 
-RANKER, WITH_BLANKS = fitted(), fitted(BLANKS)
+RANKER, WITH_BLANKS = fitted(n_trees=60), fitted(BLANKS)
 SINGLE = X.astype(np.float32).astype(float)
 
 
@@ -67,6 +66,14 @@ def test_xgboost_itself_scores_as_predict_does(ranker, tmp_path):
     # the dump that the plugins and Vespa read is XGBoost's own
     for own, written in zip(booster.get_dump(dump_format="json"), trees_of(ranker), strict=True):
         assert _without_digits(json.loads(own)) == _without_digits(dumped(written, NAMES))
+
+
+def test_siblings_stand_next_to_each_other():
+    """XGBoost adds one to the left child to find the right one."""
+    for tree in trees_of(RANKER):
+        inner = tree.feature >= 0
+        np.testing.assert_array_equal(tree.right[inner], tree.left[inner] + 1)
+        assert np.all(tree.left[inner] > np.flatnonzero(inner))
 
 
 def _without_digits(node):

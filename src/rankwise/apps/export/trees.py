@@ -77,21 +77,18 @@ def trees_of(ranker: BoostedRanker) -> Trees:
 
 
 def _tree(root: dict[str, Any]) -> Tree:
-    rows: list[list[Any]] = []
-    waiting: list[tuple[dict[str, Any], int, int]] = [(root, LEAF, 0)]
-    # parents before children, which enter themselves where their parent stands
-    while waiting:
-        node, parent, side = waiting.pop()
-        if parent != LEAF:
-            rows[parent][side] = len(rows)
+    rows: list[tuple[Any, ...]] = []
+    nodes = [root]
+    # level by level; XGBoost takes the right child to stand behind the left one
+    for node in nodes:
         if "split_feature" not in node:
-            rows.append([LEAF, 0.0, LEAF, LEAF, False, float(node["leaf_value"])])
+            rows.append((LEAF, 0.0, LEAF, LEAF, False, float(node["leaf_value"])))
             continue
         threshold = plain_threshold(float(node["threshold"]))
         limit, blank_left = largest_single(threshold), _blank_left(node, threshold)
-        feature = int(node["split_feature"])
-        waiting += [(node["right_child"], len(rows), 3), (node["left_child"], len(rows), 2)]
-        rows.append([feature, limit, LEAF, LEAF, blank_left, 0.0])
+        left, feature = len(nodes), int(node["split_feature"])
+        nodes += [node["left_child"], node["right_child"]]
+        rows.append((feature, limit, left, left + 1, blank_left, 0.0))
     kinds = (np.intp, np.float32, np.intp, np.intp, bool, float)
     columns: list[Any] = [
         np.array(part, dtype=kind)
