@@ -18,7 +18,6 @@ from rankwise.comparisons.arena.newton import (
     Precision,
     ScoreSpread,
     fitted_scores,
-    most_probable_scores,
 )
 from rankwise.comparisons.arena.paired import Cells, PairedModel
 from rankwise.comparisons.arena.rating import ChosenModel
@@ -45,12 +44,17 @@ def paired(table, **options):
     return PairedModel(Cells.of(table, table.covariates, **options))
 
 
+def mode_of(model, deviation):
+    """Return the most probable scores; nothing is drawn where the deviation is given."""
+    return fitted_scores(model, deviation, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("width", [0.0, 0.4])
 def test_the_mode_is_that_of_the_naive_likelihood(width):
     weight = np.random.default_rng(1).uniform(0.2, 3.0, 150)
     _, table = world(width=width, weight=weight)
     model = paired(table)
-    mode = most_probable_scores(model, 1.3)
+    mode = mode_of(model, 1.3)
 
     def negative(z):
         f, w = z[:8], z[8] if width else 0.0
@@ -168,8 +172,8 @@ def test_choices_have_the_naive_likelihood():
 def test_rankings_of_two_are_comparisons():
     _, table = world(width=0.0, n_rows=80)
     pairs = table.pairs.tolist()
-    one = most_probable_scores(paired(table), 1.0)
-    other = most_probable_scores(ChosenModel(ChoiceTable.from_rankings(pairs)), 1.0)
+    one = mode_of(paired(table), 1.0)
+    other = mode_of(ChosenModel(ChoiceTable.from_rankings(pairs)), 1.0)
     np.testing.assert_allclose(one.f, other.f, atol=1e-6)
     np.testing.assert_allclose(one.precision.covariance, other.precision.covariance, atol=1e-6)
 
@@ -197,7 +201,7 @@ def test_the_deviation_learnt_is_nearly_the_fixed_point(n_items, n_rows):
 def test_a_judge_of_one_comparison_is_corrected_as_by_bell_and_mccaffrey():
     _, table = world(n_items=6, n_rows=25, width=0.0, judge=np.arange(25))
     model = paired(table, by_judge=True)
-    mode = most_probable_scores(model, 1.0)
+    mode = mode_of(model, 1.0)
     spread = ScoreSpread.of(model, mode, np.random.default_rng(0), clustered=False)
     root, n_free = newton.judged_root(model, mode, spread)
     plain = model.noise_root(mode.f, mode.parameters, clustered=True).toarray()
@@ -220,7 +224,7 @@ def test_a_judge_of_one_comparison_is_corrected_as_by_bell_and_mccaffrey():
 
 def test_conjugate_gradients_start_nearby():
     _, table = world(n_items=newton.MAX_DENSE + 50, n_rows=4000)
-    H = most_probable_scores(paired(table), 1.0).precision
+    H = mode_of(paired(table), 1.0).precision
     B = np.random.default_rng(0).normal(size=(len(H.diagonal), 3))
     X = H.solve(B, 1e-10)
     np.testing.assert_allclose(H @ X, B, atol=1e-7)
@@ -258,7 +262,7 @@ def test_a_long_chain_is_solved_by_a_sparse_factor():
     n_items = 5000
     table = ComparisonTable.of(np.arange(n_items - 1), np.arange(1, n_items))
     heavy = ComparisonTable.of(table.first, table.second, weight=np.full(n_items - 1, 1e6))
-    H = most_probable_scores(paired(heavy), 1.0).precision
+    H = mode_of(paired(heavy), 1.0).precision
     B = np.random.default_rng(0).normal(size=(n_items, 2))
     rule = newton.StoppingRule(newton.CG_TOL, newton.MAX_CG)
     assert H.descent(B).run(rule) == "max_iter"
@@ -328,7 +332,7 @@ def test_scores_and_ranks_are_held_whatever_the_ties_the_answers_and_the_spread(
 def test_the_evidence_of_a_deviation_is_that_of_a_sum_over_a_grid(ties):
     table = ComparisonTable.of([0, 0, 1, 1, 0, 2], [1, 1, 2, 2, 2, 0], [1, 0, 1, -1, 1, 0])
     model = replace(paired(table), ties=ties)
-    mode = most_probable_scores(model, 1.5)
+    mode = mode_of(model, 1.5)
     found, _ = log_evidence(model, mode, Sites.at_mode(model, mode), 1.5)
     # two leads are all that answers depend on
     x = np.linspace(-12.0, 12.0, 401)

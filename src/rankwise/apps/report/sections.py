@@ -18,8 +18,10 @@ from rankwise.core.display import brief, decimals, p_value, short_label
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.features.kernels import Kernel
+from rankwise.io.ratings import RatingColumns, RatingTable, plain_names
 from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.value import Measure
+from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.explain import Explanation, FeatureImportance, explain, feature_importance
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
@@ -102,8 +104,29 @@ class Section:
         return self.title.lower().replace(" ", "-")
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class OfUsers:
+    """A model of users and items as a ranker of rows, each a user and an item.
+
+    Parameters
+    ----------
+    model : RankingFactorization
+    """
+
+    model: RankingFactorization
+
+    def predict(self, rows: Any) -> FloatArray:
+        """Return the score of each item for its user."""
+        users, items = plain_names(rows[:, 0]), plain_names(rows[:, 1])
+        columns = RatingColumns("user", "item")
+        return self.model.predict(RatingTable(users, items, None, None, columns))
+
+
 def ranker_of(model: Any) -> Any:
     """Return the ranker itself, the last step of a pipeline."""
+    if isinstance(model, OfUsers):
+        return model.model
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
@@ -118,8 +141,8 @@ def training_section(judged: JudgedModels) -> Section:
             [
                 name,
                 type(ranker).__name__,
-                " ".join(repr(model).split()),
-                str(getattr(model, "n_features_in_", judged.X.shape[1])),
+                " ".join(repr(ranker if isinstance(model, OfUsers) else model).split()),
+                "-" if isinstance(model, OfUsers) else _width(model, judged),
                 "-" if n_queries is None else str(n_queries),
             ]
         )
@@ -146,8 +169,12 @@ def training_section(judged: JudgedModels) -> Section:
     )
 
 
+def _width(model: Any, judged: JudgedModels) -> str:
+    return str(getattr(model, "n_features_in_", judged.X.shape[1]))
+
+
 def queries_learned_from(judged: JudgedModels) -> dict[str, int | None]:
-    """Count, for each model, the queries given that it learned from; None if it cannot be told."""
+    """Count, for each model, the queries given that it learned from; None if that is unknown."""
     given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
     found: dict[str, int | None] = {}
     for name, model in judged.rankers.items():
@@ -321,9 +348,11 @@ def _query_rows(judged: JudgedModels, scores: FloatArray, query: int) -> list[li
 
 def features_section(
     judged: JudgedModels, found: dict[str, Evaluation], draw: FigureWriter
-) -> Section:
+) -> Section | None:
     """Show which features the first model uses, and why its first item is first."""
     name, model = next(iter(judged.rankers.items()))
+    if isinstance(model, OfUsers):
+        return None
     measure = found[name].measures[0]
     # permutation importance inside queries
     importance = feature_importance(

@@ -111,7 +111,7 @@ class Habits:
 
 
 def fitted_judges(
-    cells: Cells, deviation: float | None, rng: np.random.Generator, rule: StoppingRule = JUDGE_RULE
+    cells: Cells, deviation: float | None, rng: np.random.Generator
 ) -> tuple[PairedModel, Mode, Habits]:
     """Learn scores and habits in turn, until the habits converge.
 
@@ -122,7 +122,6 @@ def fitted_judges(
     deviation : float or None
         Standard deviation of the scores; None to learn it.
     rng
-    rule : StoppingRule
     """
     # start: judges that are all alike
     shared = PairedModel(cells)
@@ -132,7 +131,7 @@ def fitted_judges(
     mode = replace(mode, parameters=shared.effects(mode.parameters))
     error, n_iter = np.inf, 0
     # scores for fixed habits, then habits for fixed scores
-    while error >= rule.tol and n_iter < rule.max_iter:
+    while error >= JUDGE_RULE.tol and n_iter < JUDGE_RULE.max_iter:
         model = habits.model(cells)
         mode = fitted_scores(model, deviation or mode.deviation, rng, mode)
         better = habits.improved(cells, model.leads(mode.f, mode.parameters))
@@ -140,8 +139,10 @@ def fitted_judges(
     # scores and their deviation for the final habits
     model = habits.model(cells)
     mode = fitted_scores(model, deviation, rng, mode)
-    reached = error < rule.tol
-    ending = rule.end("converged" if reached else "max_iter", n_iter, error, "Merge rare judges.")
+    reached = error < JUDGE_RULE.tol
+    ending = JUDGE_RULE.end(
+        "converged" if reached else "max_iter", n_iter, error, "Merge rare judges."
+    )
     ending.warn()
     return model, mode, habits
 

@@ -348,28 +348,9 @@ class _ScoreStep(NamedTuple):
     gain: float
 
 
-def most_probable_scores(
-    model: ScoreModel,
-    deviation: float,
-    start: Mode | None = None,
-    rule: StoppingRule = NEWTON_RULE,
-) -> Mode:
-    """Maximise log-likelihood plus log prior by Newton's method, halving steps if needed.
-
-    Parameters
-    ----------
-    model : ScoreModel
-    deviation : float
-        Standard deviation of the prior of the scores.
-    start : Mode, optional
-    rule : StoppingRule
-    """
-    return refined_mode(model, Mode.begin(model, deviation, start), rule)
-
-
-def refined_mode(model: ScoreModel, mode: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
+def refined_mode(model: ScoreModel, mode: Mode) -> Mode:
     """Take Newton steps up to and including the first that gains less than the tolerance."""
-    mode, step, ending = _steps(model, mode, rule, NEAR_TOL)
+    mode, step, ending = _steps(model, mode, NEWTON_RULE, NEAR_TOL)
     f, parameters = mode.f + step.f, mode.parameters + step.parameters
     return replace(mode, f=f, parameters=parameters, ending=ending)
 

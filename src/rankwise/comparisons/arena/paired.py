@@ -12,6 +12,7 @@ from rankwise.comparisons.arena.newton import LocalExpansion, ScoreModel, ScoreS
 from rankwise.comparisons.leaderboard import TieModel
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.native.names import count_answers
 
 KEYS_PER_ROW = 4
 """Number of possible keys for each row up to which they are counted without sorting."""
@@ -66,11 +67,21 @@ class Cells:
         by_question: bool = False,
     ) -> Self:
         """Aggregate a table, linearly in its rows for few items, with one sort otherwise."""
-        n_items, swap = table.n_items, table.first > table.second
+        n_items, n_pairs = table.n_items, table.n_items**2
+        # few possible pairs, and nothing but items: count them without sorting
+        is_plain = covariates.shape[1] == 0 and not by_judge and not by_question
+        if is_plain and 3 * n_pairs <= KEYS_PER_ROW * table.n_rows:
+            sums = np.zeros(3 * n_pairs)
+            count_answers(table.first, table.second, table.outcome, table.weight, n_items, sums)
+            pair, *answers = _occurring(sums.reshape(-1, 3))
+            lost, tied, won = answers
+            first, second = np.divmod(pair, n_items)
+            return cls(n_items, first, second, won, lost, tied, np.zeros((len(pair), 0)))
+        swap = table.first > table.second
         low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
         # code of the pair and of who was asked what, the smaller item first
         labels = _Askings.of(table if by_judge else None, table if by_question else None)
-        code, n_codes = low * n_items + high, n_items**2
+        code, n_codes = low * n_items + high, n_pairs
         if labels is not None:
             code, n_codes = code * labels.n_labels + labels.index, n_codes * labels.n_labels
         answer = 1 + table.outcome * (1 - 2 * swap.astype(np.intp))
@@ -183,6 +194,12 @@ def _distinct_rows(code: IntArray, columns: FloatArray) -> tuple[IntArray, IntAr
     return row, code
 
 
+def _occurring(total: FloatArray) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """Return the codes that occur, and the weight of the answers 0, 1 and 2 of each."""
+    codes = np.flatnonzero(total @ np.ones(3))  # weights are above 0
+    return codes, *np.ascontiguousarray(total[codes].T)
+
+
 def _counted(
     code: IntArray, n_codes: int, answer: IntArray, weight: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
@@ -190,9 +207,7 @@ def _counted(
     key, n_keys = 3 * code + answer, 3 * n_codes
     # few possible keys: count them without sorting
     if n_keys <= KEYS_PER_ROW * len(key):
-        total = sum_by(key, weight, n_keys).reshape(-1, 3)
-        codes = np.flatnonzero(total @ np.ones(3))  # weights are above 0
-        return codes, *np.ascontiguousarray(total[codes].T)
+        return _occurring(sum_by(key, weight, n_keys).reshape(-1, 3))
     # equal weights: run lengths of the sorted keys; otherwise sums over the runs
     if (weight == weight[0]).all():
         key = np.sort(key)
