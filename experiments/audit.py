@@ -11,7 +11,7 @@ import numpy as np
 from experiments.harness import markdown_table, progress
 from rankwise import ComparisonTable, leaderboard
 
-N_WORLDS, N_ROWS = 20, 4000
+N_WORLDS, N_ROWS = 40, 4000
 FIRST = ("gpt-4", "gpt-3", "claude-2", "claude-1", "llama", "falcon", "mistral", "qwen", "yi")
 NAMES = np.array([*FIRST, "phi", "gemma", "dbrx"])
 FAMILY = np.array([name.split("-")[0] for name in NAMES])
