@@ -171,8 +171,8 @@ def _peers() -> str:
     head = (
         "Log-loss of decided battles of the held-out third, ties left out of what is predicted: a "
         f"peer gets ties as half a win each way, or not at all if it takes none; {N_WORLDS} "
-        "worlds. crowd-kit knows no ties; evalica has no prior, and says one half where it has no "
-        "finite scores.\n\n"
+        "worlds. choix has the penalty of a deviation of 1. crowd-kit knows no ties; evalica has "
+        "its defaults, which stop after two iterations with equal scores on the last board.\n\n"
     )
     return head + markdown_table(["data", "`leaderboard`", *PEERS], rows)
 
@@ -230,7 +230,7 @@ def _crowd_kit(seen, new):
 
 
 PEERS = {
-    "choix, penalty 0.5": _choix,
+    "choix": _choix,
     "evalica": _evalica,
     "openskill": _openskill,
     "crowd-kit": _crowd_kit,
