@@ -25,6 +25,7 @@ COMMANDS: dict[str, dict[str, type[Command]]] = {
     "Use a model": {
         "predict": commands.Predict,
         "rank": commands.RankCommand,
+        "recommend": commands.Recommend,
         "explain": commands.ExplainCommand,
         "export": commands.ExportCommand,
         "serve": commands.ServeCommand,

@@ -6,7 +6,7 @@ The options of rankers come from ``parameters.json``. Nothing heavy is imported 
 from abc import ABC
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
 from rankwise.apps.cli.options import (
     CHOICE,
@@ -162,13 +162,24 @@ class Fit(RawCommand, GroupCommand, ClusterCommand):
     With queries, text or blanks this is AutoRanker: it tries linear and kernel
     rankers and trees, adds up those that are better together by NDCG @ 10, and
     prints a value on data that no choice has seen. Otherwise, or with --validate,
-    --workers or --cluster, it is a linear RankRLS with the best alpha.
+    --workers or --cluster, it is a linear RankRLS with the best alpha. With --for
+    it is the better one of trees and a linear ranker, which engines can run.
 
     For example: rankwise fit train.txt -o model
     """
 
+    engine: Annotated[
+        Literal["elasticsearch", "opensearch", "solr", "vespa", "ranklib", "xgboost", "lightgbm"]
+        | None,
+        option("Choose among what this engine can run, and say what that costs.", None, "--for"),
+    ] = None
+
     def run(self) -> None:
-        if self.is_on_cluster:
+        if self.engine is not None:
+            from rankwise.apps.cli.jobs.fits.engines import fit_for_engine
+
+            fit_for_engine(self)
+        elif self.is_on_cluster:
             from rankwise.apps.cli.jobs.fits.cluster import fit as fit_there
 
             fit_there(self)
@@ -324,8 +335,21 @@ class FitDORM(FitCommand):
     A grid of --Cs is judged by five folds of queries, or on the data of
     --validate, by the objective unless --measure names another measure.
 
+    With --sources it is trained for rankings whose first items have different
+    sources; rank --sources makes them.
+
     For example: rankwise fit dorm train.txt -o model --objective NDCG --Cs 8 --measure "NDCG @ 10"
     """
+
+    sources: Annotated[
+        str | None,
+        column("Column of the sources of items: the first --n-diverse of a ranking differ."),
+    ] = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data files: the column of sources is no feature."""
+        return without(super().layout, self.sources)
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.fits.listwise import fit_dorm
@@ -338,23 +362,39 @@ class FitDORM(FitCommand):
 class FitFactorization(Command):
     """Train RankingFactorization: recommend items to users, from their ratings.
 
-    The table has a row per rating: a user, an item and a number, higher is better.
+    The table has a row per rating: a user, an item and a number, higher is better; or a row per
+    choice, such as a purchase, without a number. A share of every user's ratings is set aside
+    first, and what a model of the others is worth on them is printed.
 
-    For example: rankwise fit factorization ratings.csv -o model --recommend top.csv
+    For example: rankwise fit factorization ratings.csv -o model
     """
 
-    ratings: Table
+    ratings: Annotated[
+        list[Path],
+        argument("Tables, files or patterns (CSV, TSV, Parquet, Excel).", "RATINGS..."),
+    ]
     output: NewModel
-    user: Annotated[str, column("Column of the users.")] = "user"
-    item: ItemNames = "item"
-    rating: Annotated[str, column("Column of the ratings.")] = "rating"
+    user: Annotated[str | None, column("Column of the users, if not user, userId, ...")] = None
+    item: Annotated[
+        str | None, column("Column of the items, if not item, movieId, product, ...", "--item")
+    ] = None
+    rating: Annotated[
+        str | None, column("Column of the ratings, if not rating, stars, score, ...")
+    ] = None
+    count: Annotated[
+        str | None,
+        column("Column that says how often an item was chosen, if not plays, clicks, ..."),
+    ] = None
+    held_out: Annotated[
+        float, option("Share of every user's ratings to measure the model on; 0 for none.")
+    ] = 0.2
     recommend: NewTable = None
     top: Number = None
     json: Json = False
     parameters: dict[str, Any]
 
     def run(self) -> None:
-        from rankwise.apps.cli.jobs.fits.listwise import fit_factorization
+        from rankwise.apps.cli.jobs.recommending import fit_factorization
 
         fit_factorization(self)
 

@@ -7,10 +7,9 @@ from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
 from rankwise.comparisons.arena.newton import Mode, fitted_scores
-from rankwise.comparisons.arena.paired import Answers, Cells, PairedModel
+from rankwise.comparisons.arena.paired import Answers, Cells, PairedModel, log_likelihoods
 from rankwise.comparisons.judges import (
     USUAL_SPREAD,
     JudgeReport,
@@ -109,17 +108,6 @@ class Habits:
         """Return the largest change of a logarithm."""
         one = np.abs(self.log_reliability - other.log_reliability).max()
         return float(max(one, np.abs(self.log_width - other.log_width).max()))
-
-
-def log_likelihoods(cells: Cells, s: FloatArray, width: FloatArray | float) -> FloatArray:
-    """Return the log-likelihood of every cell at leads s, however large."""
-    if not cells.has_ties:
-        log_q = log_expit(-s)
-        return cells.won * (log_q + s) + cells.lost * log_q
-    log_p, log_q = log_expit(s - width), log_expit(-s - width)
-    double = 2.0 * np.asarray(width)
-    of_ties = log_p + log_q + double + np.log(-np.expm1(-double))
-    return cells.won * log_p + cells.lost * log_q + cells.tied * of_ties
 
 
 def fitted_judges(

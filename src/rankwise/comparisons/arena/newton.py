@@ -594,6 +594,27 @@ class ScoreSpread:
         cov = cov - cov.mean(axis=1)[:, None]
         return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
 
+    @classmethod
+    def mixed(cls, centres: list[FloatArray], spreads: list[Self]) -> tuple[FloatArray, Self]:
+        """Return mean and spread of scores that are one of several, in equal shares."""
+        mean = np.mean(centres, axis=0)
+        if len(spreads) == 1:
+            return mean, spreads[0]
+        between = np.array(centres) - mean
+        cov = between.T @ between / len(centres)
+        cov += np.array([spread.covariance for spread in spreads], dtype=float).mean(axis=0)
+        n_free = min(spread.n_free for spread in spreads)
+        return mean, cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
+
+    def scaled(self, f: FloatArray, scale_std: float) -> Self:
+        """Return the spread of scores that have a common factor of this deviation around 1."""
+        if scale_std == 0.0:
+            return self
+        cov = self.covariance
+        if cov is not None:
+            cov = cov + scale_std**2 * np.outer(f, f)
+        return replace(self, std=np.hypot(self.std, scale_std * f), covariance=cov)
+
     def inside(self, group: IntArray) -> Self:
         """Return the spread of scores around the means of their groups."""
         if self.covariance is None:
