@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.board import Board, try_family
 from rankwise.automatic.families import FAMILIES, Family, Trial
-from rankwise.automatic.results import HonestValue, RankerEntry, RankerLeaderboard
+from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
@@ -33,6 +33,7 @@ from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted
 from rankwise.io.data import is_date
 from rankwise.io.frames import read_columns
+from rankwise.measures.honest_value import HonestValue
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
 from rankwise.rankers.reading import read_training

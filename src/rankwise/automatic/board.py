@@ -10,10 +10,11 @@ import numpy as np
 import scipy
 
 from rankwise.automatic.families import Family, SettingsPath, Trial
-from rankwise.automatic.results import HonestValue, RankerEntry, RankerLeaderboard
+from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError, RankwiseError
 from rankwise.measures.evaluation import paired_test
+from rankwise.measures.honest_value import HonestValue
 from rankwise.measures.value import weighted_mean
 from rankwise.rankers.pipeline import RankerPipeline
 

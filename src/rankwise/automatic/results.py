@@ -1,4 +1,4 @@
-"""What an automatic search found: everything that was tried, and an honest value."""
+"""What an automatic search found: everything that was tried."""
 
 from __future__ import annotations
 
@@ -94,48 +94,3 @@ def _line(entry: RankerEntry, width: int, *, is_sum: bool) -> str:
         f"{entry.name:<{width}}  {entry.value:.4f}  {entry.low:.4f} to {entry.high:.4f}  "
         f"{test:>13}  {share:>6}  {entry.seconds:7.1f}"
     )
-
-
-@storable
-@final
-@dataclass(frozen=True)
-class HonestValue:
-    """Hold the value of a ranker on queries that neither it nor any choice has seen.
-
-    Parameters
-    ----------
-    measure : str
-        The measure.
-    value : float
-        Its mean over the queries; NaN if there were too few to set some aside.
-    low, high : float
-        The ends of its 95 % confidence interval over queries.
-    n_queries : int
-        Number of queries that have a value.
-    unit : str
-        What was unseen: queries or, without them, parts of the items.
-
-    Examples
-    --------
-    >>> from rankwise import HonestValue
-    >>> print(HonestValue("NDCG @ 10", 0.5, 0.45, 0.55, 120))
-    NDCG @ 10 on 120 unseen queries: 0.5000 (95 % interval 0.4500 to 0.5500)
-    """
-
-    measure: str
-    value: float
-    low: float
-    high: float
-    n_queries: int
-    unit: str = "queries"
-
-    def __str__(self) -> str:
-        if self.n_queries == 0:
-            return (
-                f"{self.measure} on unseen {self.unit}: unknown, too few {self.unit} to set some "
-                "aside"
-            )
-        return (
-            f"{self.measure} on {self.n_queries} unseen {self.unit}: {self.value:.4f} "
-            f"(95 % interval {self.low:.4f} to {self.high:.4f})"
-        )

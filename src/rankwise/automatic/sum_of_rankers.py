@@ -109,6 +109,11 @@ class SumOfRankers(Ranker, ABC):
         return tags
 
     @property
+    def compares_items_(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query: always."""
+        return True
+
+    @property
     def needs_qid_(self) -> bool:
         """Whether `predict` must be given ``qid``, since the rows of a query are compared."""
         return self.fitted_with_qid_

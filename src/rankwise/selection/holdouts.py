@@ -100,6 +100,10 @@ class Folds:
             raise InvalidInputError("`cv` must hold at least one fold: got none.")
         return cls(fold, n_folds)
 
+    def lists(self) -> list[IntArray]:
+        """Return the items of each fold."""
+        return [np.flatnonzero(self.fold == k) for k in range(self.n_folds)]
+
     def of_components(self, component: IntArray) -> IntArray:
         """Return the fold of each component; refuse a fold that cuts a component in two.
 

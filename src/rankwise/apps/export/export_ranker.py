@@ -263,7 +263,7 @@ def _export_steps(
 @singledispatch
 def _why_several(ranker: Any) -> str:
     """Say why a ranker of several steps is not one formula of the features."""
-    return "compares the items of a query" if ranker.needs_qid_ else "has several steps"
+    return "compares the items of a query" if ranker.compares_items_ else "has several steps"
 
 
 @_why_several.register
