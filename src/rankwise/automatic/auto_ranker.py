@@ -28,7 +28,7 @@ from rankwise.core.errors import (
     InvalidInputError,
 )
 from rankwise.core.namespaces import on_host
-from rankwise.core.params import Advice, Count, Positive, RandomSeed, checked
+from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted
 from rankwise.io.data import is_date
@@ -37,10 +37,14 @@ from rankwise.measures.honest_value import HonestValue
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
 from rankwise.rankers.reading import read_training
+from rankwise.rankers.trees.monotone import directions_of
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
+
+FOLDS, ITEMS_OF_FOLDS = (3, 10), 20_000
+"""Smallest and largest number of folds, and about how many items they hold together between."""
 
 MANY = 100
 """Categories that are read to see whether they are dates."""
@@ -58,7 +62,8 @@ class AutoRanker(SumOfRankers):
     evidence that it is as good as the best one and by what it adds to the others, and the sum is
     fitted to all data.
 
-    Categories are encoded for each fold by the scores of the other folds.
+    Categories are encoded for each fold by the scores of the other folds. Trees are grown from a
+    part of the features each and from all of them; the better way goes on after the first trees.
 
     With ``time``, folds follow each other in time: the earliest queries are only learned from, each
     later part is held out from models of the parts before it, settings and weights are chosen on
@@ -75,10 +80,14 @@ class AutoRanker(SumOfRankers):
         Seconds of computing after which nothing new is tried. Waiting for other programs does not
         count, so that a busy machine gives the same ranker. The final fits to all data take
         additional time, less than trying took for one fold. None for no limit.
-    cv : int
-        Number of folds of queries.
+    cv : int or None
+        Number of folds of queries. None for 3 or, below about 6,700 items, more, up to 10: models
+        that learn from nearly all of few queries are nearly as good as the final one.
     memory : int
         Bytes of memory to use; families that need more are not tried.
+    monotone : dict or None
+        Features, by name or position, in which scores may only rise (1) or only fall (-1), as in
+        ``{"price": -1}``. Only families that can be held to it are tried: trees.
     progress : bool or function
         Whether to show what is being tried and the best value so far; or a function that is called
         with a `Step` before each family and before the last fits, whose label says what was found,
@@ -143,8 +152,9 @@ class AutoRanker(SumOfRankers):
         time_budget: Annotated[
             float | None, Positive(), Advice("It is in seconds; or use None.")
         ] = 300.0,
-        cv: Count = 3,
+        cv: Count | None = None,
         memory: Count = 4 << 30,
+        monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
         random_state: RandomSeed = 0,
     ) -> None:
@@ -152,6 +162,7 @@ class AutoRanker(SumOfRankers):
         self.time_budget = time_budget
         self.cv = cv
         self.memory = memory
+        self.monotone = monotone
         self.progress = progress
         self.random_state = random_state
 
@@ -193,6 +204,7 @@ class AutoRanker(SumOfRankers):
         # encode categories, fill blanks, draw the folds
         self.preparation_, prepared_rows = fit_preparation(rows, data)
         trial = given._trial(prepared_rows, data, deadline, days)
+        trial = replace(trial, monotone=self._directions())
         # for each fold, rows that were encoded without its scores
         without = prepared_without(self.preparation_, rows, data, trial.folds)
         trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
@@ -233,6 +245,19 @@ class AutoRanker(SumOfRankers):
             names = step.get_feature_names_out(names)
         return [str(name) for name in names]
 
+    def _directions(self) -> tuple[int, ...]:
+        """Return in which of the given features scores may only rise or fall."""
+        names = vars(self).get("feature_names_in_")
+        directions = directions_of(self.monotone, names, self.n_features_in_)
+        encoders = [s for s in self.preparation_ if isinstance(s, WithinQueryEncoder)]
+        words = [j for encoder in encoders for j in encoder.columns_ if directions[j] != 0]
+        if words:
+            raise InvalidInputError(
+                f"`monotone` must name features of numbers: {self._given_names()[words[0]]} holds "
+                "text."
+            )
+        return tuple(directions)
+
     def _given_names(self) -> list[str]:
         """Return the names of the features, or their numbers as the file counts them."""
         given = vars(self).get("feature_names_in_")
@@ -251,10 +276,11 @@ class AutoRanker(SumOfRankers):
                 "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
                 "to hold out items."
             )
+        n_folds = self.cv or int(np.clip(ITEMS_OF_FOLDS // data.n_items, *FOLDS))
         if days is None:
-            folds = Folds.random(self.cv, groups, rng)
+            folds = Folds.random(n_folds, groups, rng)
         else:
-            folds = Folds.forward(self.cv, groups, days)
+            folds = Folds.forward(n_folds, groups, days)
         held = np.flatnonzero(folds.fold >= 0)
         judged = data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
         seed = int(rng.integers(2**31 - 1))

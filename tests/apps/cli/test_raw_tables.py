@@ -87,6 +87,16 @@ def test_a_column_of_dates_makes_later_queries_judge(run, folder, shop):
     assert "nowhere" in result.stderr
 
 
+def test_features_are_held_to_fall_by_name(run, folder, shop):
+    result = run(*shop, "--monotone", "Price=-1,BM25=1")
+    assert result.exit_code == 0, result.output + result.stderr
+    assert rankwise.load(folder / "shop.model").monotone == {2: -1, 1: 1}
+    for wrong in ("Prise=-1", "Price=2", "Price"):
+        result = run(*shop, "--monotone", wrong)
+        assert result.exit_code == 2
+        assert "--monotone must name features with 1 or -1" in " ".join(result.stderr.split())
+
+
 def test_a_raw_model_is_explained_reported_exported_and_served(run, folder, shop):
     for extra in ("jinja2", "matplotlib", "onnxruntime", "starlette"):
         pytest.importorskip(extra)
