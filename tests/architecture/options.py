@@ -50,7 +50,7 @@ BY_HAND = (
 )  # fmt: skip
 """What commands read from files, or declare themselves."""
 
-OF_PYTHON = ("progress", "warm_start", "roc", "alpha_per_output", "n_functions", "n_diverse")
+OF_PYTHON = ("progress", "warm_start", "roc", "alpha_per_output", "n_functions")
 """Parameters whose effect is for a Python session: what they give is not saved, or not printed."""
 
 SEED, ABOUT_SEED = "0", "Seed of the random numbers: the same command gives the same result."

@@ -335,8 +335,21 @@ class FitDORM(FitCommand):
     A grid of --Cs is judged by five folds of queries, or on the data of
     --validate, by the objective unless --measure names another measure.
 
+    With --sources it is trained for rankings whose first items have different
+    sources; rank --sources makes them.
+
     For example: rankwise fit dorm train.txt -o model --objective NDCG --Cs 8 --measure "NDCG @ 10"
     """
+
+    sources: Annotated[
+        str | None,
+        column("Column of the sources of items: the first --n-diverse of a ranking differ."),
+    ] = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data files: the column of sources is no feature."""
+        return without(super().layout, self.sources)
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.fits.listwise import fit_dorm

@@ -174,7 +174,7 @@ def _width(model: Any, judged: JudgedModels) -> str:
 
 
 def queries_learned_from(judged: JudgedModels) -> dict[str, int | None]:
-    """Count, for each model, the queries given that it learned from; None if it cannot be told."""
+    """Count, for each model, the queries given that it learned from; None if that is unknown."""
     given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
     found: dict[str, int | None] = {}
     for name, model in judged.rankers.items():
@@ -638,16 +638,18 @@ def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
     ties = 1.0 - win - win.T
     figure = heat_map([str(name) for name in mapped], win + 0.5 * ties, description)
     names = mapped[:MOST_PAIRED]
-    head = ["preferred", *(f"to {short_label(str(name))}" for name in names)]
+    # columns by their numbers, so that ten fit on paper
+    numbered = [f"{place + 1} {short_label(str(name))}" for place, name in enumerate(names)]
+    head = ["preferred", *(f"to {place + 1}" for place in range(len(names)))]
     chances = [head]
-    for i, name in enumerate(names):
+    for i, name in enumerate(numbered):
         row = ["" if i == j else decimals(win[i, j], 2) for j in range(len(names))]
-        chances.append([str(name), *row])
+        chances.append([name, *row])
     tables = [("Probability of being preferred", chances)]
     if table is not None:
         counts = _win_counts(table, names)
         cells = [[f"{count:g}" if count else "" for count in row] for row in counts]
-        rows = [[str(name), *row] for name, row in zip(names, cells, strict=True)]
+        rows = [[name, *row] for name, row in zip(numbered, cells, strict=True)]
         tables.append(("How often it was preferred", [head, *rows]))
     shown = "all items" if len(mapped) == board.n_items else f"the best {len(mapped)} items"
     listed = "" if len(names) == len(mapped) else f" The tables show the best {len(names)}."

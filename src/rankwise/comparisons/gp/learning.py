@@ -67,7 +67,7 @@ EFFECT_SHARE = 1.0 / 3.0
 
 JUDGE_ROUNDS, JUDGE_STEPS, JUDGE_TOL = 6, 20, 0.02
 """How often judges and other parameters are learned in turn at most, steps of the search for the
-latter, and the change of judges' logarithms below which they are settled."""
+latter, and the change of judges' logarithms below which they have converged."""
 
 CYCLE_EVIDENCE = 2.0
 """By how much the logarithm of the evidence must rise for cycles to be believed in."""

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold
 
 import rankwise
 from rankwise.apps.cli.fit_commands import (
@@ -140,10 +139,16 @@ def _folds_of_groups(command: GroupCommand, problem: FitInput) -> list[IntArray]
         "--validate. Leave one of them out.",
     )
     groups = read_words(command.train, command.group, "group")
-    n_groups = len(np.unique(groups))
-    refuse_if(n_groups < 2, "--group must name a column with at least two groups: got one.")
-    split = GroupKFold(min(MOST_FOLDS, n_groups)).split(groups, groups=groups)
-    return [rows for _, rows in split]
+    names, group, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    refuse_if(len(names) < 2, "--group must name a column with at least two groups: got one.")
+    # the largest groups first, each into the fold of fewest items; scikit-learn's GroupKFold does
+    # the same, and takes a tenth of the processor time of a fit of 30 MB to import
+    n_items = np.zeros(min(MOST_FOLDS, len(names)))
+    fold = np.empty(len(names), dtype=np.intp)
+    for largest in np.argsort(sizes, kind="stable")[::-1].tolist():
+        fold[largest] = n_items.argmin()
+        n_items[fold[largest]] += sizes[largest]
+    return [np.flatnonzero(fold[group] == number) for number in range(len(n_items))]
 
 
 # GreedyRankRLS
