@@ -7,12 +7,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_array
+from sklearn import config_context
+from sklearn.base import clone
 from sklearn.inspection import permutation_importance
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 import rankwise
 from rankwise import (
+    AutoRanker,
     Gaussian,
     InvalidInputError,
     KPCRank,
@@ -21,6 +25,7 @@ from rankwise import (
     PreferenceGP,
     RankerPipeline,
     RankRLS,
+    SearchRanker,
     SquaredExponential,
     WithinQueryEncoder,
     WithinQueryImputer,
@@ -29,6 +34,7 @@ from rankwise import (
     explain,
     feature_importance,
 )
+from rankwise.rankers.base import Ranker
 from reference import shapley_values
 
 EXACT = [
@@ -324,3 +330,44 @@ def test_text_and_blanks_are_explained():
     assert "html" in str(found)
     assert "blank" in str(explain(ranker, X, qid, a=0, b=1, feature_names=["kind", "size"]))
     assert feature_importance(ranker, X, [2, 0, 1, 2, 0, 1], qid).names == ("x1", "x2")
+
+
+COMPARING = [
+    SearchRanker("Concordance", basis=20),
+    AutoRanker("Concordance", time_budget=1e-6, cv=3),
+    RankerPipeline([WithinQueryScaler(), RankRLS()]),
+    RankerPipeline([StandardScaler(), SearchRanker("Concordance", basis=20)]),
+    make_pipeline(WithinQueryRanks("values_and_ranks"), RankRLS()),
+    make_pipeline(StandardScaler(), SearchRanker("Concordance", basis=20)),
+    GridSearchCV(RankerPipeline([WithinQueryScaler(), RankRLS()]), {}, cv=2),
+    *EXACT,
+]
+
+
+@pytest.mark.parametrize("options", [{}, {"qid": np.repeat([2, 0, 1], 10)}], ids=["", "qid"])
+@pytest.mark.parametrize("ranker", COMPARING, ids=str)
+def test_the_scores_of_an_explanation_are_those_of_predict(ranker, options, data):
+    """Fitted without queries, also where features are scaled and ranked inside them."""
+    X, y = data
+    ranker = clone(ranker).fit(X, y)
+    with_queries = isinstance(ranker, Ranker) and options
+    scores = ranker.predict(X, **(options if with_queries else {}))
+    for a, b in [(3, 7), (12, 19), (28, 20)]:
+        found = explain(ranker, X, a=a, b=b, n_permutations=1, **options)
+        np.testing.assert_allclose([found.score_a, found.score_b], scores[[a, b]])
+        if found.is_exact:
+            np.testing.assert_allclose(found.contributions.sum(), found.lead)
+    if not options:
+        found = explain(ranker, X, a=4, n_permutations=1)
+        np.testing.assert_allclose(found.score_a, scores[4])
+        np.testing.assert_allclose(found.score_b, np.delete(scores, 4).mean())
+
+
+def test_queries_reach_a_pipeline_of_scikit_learn_where_they_are_routed(data):
+    (X, y), qid = data, np.repeat([2, 0, 1], 10)
+    with config_context(enable_metadata_routing=True):
+        ranker = make_pipeline(WithinQueryScaler(), RankRLS()).fit(X, y, qid=qid)
+        scores = ranker.predict(X, qid=qid)
+        found = explain(ranker, X, qid, a=3, b=7)
+    np.testing.assert_allclose([found.score_a, found.score_b], scores[[3, 7]])
+    np.testing.assert_allclose(found.contributions.sum(), found.lead)

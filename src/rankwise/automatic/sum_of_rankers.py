@@ -59,17 +59,18 @@ def prepared_without(
 ) -> list[FloatArray]:
     """Return all rows once for each fold, as prepared without the scores of that fold.
 
-    The list is empty if no step learns from scores, so that all folds can share their rows.
+    Rows that a fold neither learns from nor holds out are 0. The list is empty if no step learns
+    from scores, so that all folds can share their rows.
     """
     columns = [c for step in steps if isinstance(step, WithinQueryEncoder) for c in step.columns_]
     if not columns:
         return []
     found = []
     for fold in range(folds.n_folds):
-        out, kept = np.flatnonzero(folds.fold == fold), np.flatnonzero(folds.fold != fold)
+        out, kept = np.flatnonzero(folds.fold == fold), np.flatnonzero(folds.learned_from(fold))
         learned, held = data.take(kept), data.take(out)
         encoder = WithinQueryEncoder(columns)
-        encoded = np.empty(X.shape)
+        encoded = np.zeros(X.shape)
         with arrays_between_steps():
             # rows learned from are encoded by each other, held-out rows by all of them
             encoded[kept] = encoder.fit_transform(X[kept], learned.scores, _given_queries(learned))
@@ -106,6 +107,11 @@ class SumOfRankers(Ranker, ABC):
         tags.input_tags.string = True
         tags.input_tags.categorical = True
         return tags
+
+    @property
+    def compares_items_(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query: always."""
+        return True
 
     @property
     def needs_qid_(self) -> bool:

@@ -1,6 +1,5 @@
 """Say how a table of comparisons was read: a line for each role, and what is odd about it."""
 
-import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,8 +12,6 @@ from rankwise.io.who_won import MEANINGS
 
 MOST_SHOWN = 4
 """Cells or names that are shown of what there may be many of."""
-
-_BLANKS = re.compile(r"\s+")
 
 
 def described(
@@ -34,7 +31,7 @@ def described(
     """
     names = {str(name) for name in table.names.tolist()}
     said = {cell: outcome for cell, outcome in words.items() if cell not in names}
-    lines = [f"items: {roles.first} and {roles.second}", _who_won(roles, said)]
+    lines = [f"items: {roles.first} and {roles.second}", _who_won(roles, said, bool(words))]
     if n_left_out:
         lines.append(f"{n_left_out} rows left out, since they do not say who won")
     lines += [
@@ -52,7 +49,7 @@ def described(
     return lines + _alike(table) + _repeated(table)
 
 
-def _who_won(roles: ColumnRoles, words: Mapping[str, int]) -> str:
+def _who_won(roles: ColumnRoles, words: Mapping[str, int], has_words: bool) -> str:
     """Say where the winner stands, and what its cells were read as."""
     if roles.points is not None:
         return f"winner: more points, {roles.points[0]} or {roles.points[1]}"
@@ -67,19 +64,28 @@ def _who_won(roles: ColumnRoles, words: Mapping[str, int]) -> str:
     ]
     more = ", ..." if len(shown) > MOST_SHOWN else ""
     said = ", ".join(shown[:MOST_SHOWN]) + more
-    return f"winner: {roles.result}" + (f" ({said})" if said else " (names of items)")
+    if not said:
+        said = "names of items" if has_words else "numbers"
+    return f"winner: {roles.result} ({said})"
 
 
 def _alike(table: ComparisonTable) -> list[str]:
     """Count names that differ only in case, spaces or the form of their letters."""
     if table.names.dtype.kind not in "UO":
         return []
-    spelt: dict[str, list[str]] = defaultdict(list)
-    for name in map(str, table.names.tolist()):
-        spelt[_BLANKS.sub(" ", unicodedata.normalize("NFKC", name)).strip().casefold()].append(name)
-    alike = [names for names in spelt.values() if len(names) > 1]
-    if not alike:
+    written = [str(name) for name in table.names.tolist()]
+    # all names at once, one a line
+    lines = "\n".join(written)
+    if lines.count("\n") >= len(written):
+        lines = "\n".join(name.replace("\n", " ") for name in written)
+    text = unicodedata.normalize("NFKC", lines).casefold()
+    plain = [" ".join(word.split()) for word in text.split("\n")]
+    if len(set(plain)) == len(plain):
         return []
+    spelt: dict[str, list[str]] = defaultdict(list)
+    for word, name in zip(plain, written, strict=True):
+        spelt[word].append(name)
+    alike = [names for names in spelt.values() if len(names) > 1]
     shown = "; ".join(" and ".join(map(repr, names)) for names in alike[:MOST_SHOWN])
     number = sum(map(len, alike))
     return [f"{number} names differ only in case, spaces or form, and are different items: {shown}"]
@@ -105,8 +111,8 @@ def _repeated(table: ComparisonTable) -> list[str]:
     lines = []
     if n_exact:
         lines.append(
-            f"{n_exact} rows repeat others to the letter, and count as answers of their own: "
-            "remove them if they were recorded twice"
+            f"rows that repeat others to the letter: {n_exact}, which count as answers of their "
+            "own: remove them if they were recorded twice"
         )
     if n_both:
         lines.append(

@@ -241,7 +241,7 @@ class ColumnNames:
                 raise self._id_error(name, "an id of queries", has_qid=has_qid)
             return "names of items"
         if known and all(_DATE.fullmatch(word) for word in known):
-            return "dates: give a number, such as the age in days"
+            return "dates: name it as `time`, or give a number, such as the age in days"
         if len(known) >= MANY_ROWS and 2 * len(set(known)) > len(known):
             return "text that differs from row to row"
         return None
@@ -282,7 +282,7 @@ def hint_for(cell: str, column: str) -> str:
     """Return what to do about a cell that is not a number: a decimal comma, or a date."""
     if is_decimal_comma(cell):
         return " Decimal commas are not read: write decimal points."
-    if _DATE.fullmatch(cell):
+    if is_date(cell):
         return date_hint(column)
     return ""
 
@@ -290,6 +290,11 @@ def hint_for(cell: str, column: str) -> str:
 def is_decimal_comma(cell: str) -> bool:
     """Return whether a cell is a number with a decimal comma."""
     return _DECIMAL_COMMA.fullmatch(cell) is not None
+
+
+def is_date(cell: str) -> bool:
+    """Return whether a cell looks like a date."""
+    return _DATE.fullmatch(cell) is not None
 
 
 def date_hint(column: str) -> str:

@@ -109,6 +109,11 @@ class Ranker(BaseEstimator, ABC):
         tags.input_tags.sparse = True
         return tags
 
+    @property
+    def compares_items_(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query."""
+        return False
+
     @abstractmethod
     def _scores(self, X: Matrix) -> FloatArray:
         """Return the scores of checked rows."""

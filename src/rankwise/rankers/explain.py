@@ -26,7 +26,13 @@ from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
+from rankwise.rankers.scoring_function import (
+    ScoringFunction,
+    compares_items,
+    predicted,
+    scoring_function,
+    takes_queries,
+)
 
 MOST_ENUMERATED = 10
 """Differing features up to which every subset of them is tried."""
@@ -184,9 +190,10 @@ def explain(
     are averages over random orders of the features, with standard errors.
 
     In a ranker that compares the items of a query, such as `AutoRanker`, the score of an item
-    depends on the other items too. There, a and b exchange features, so that the query keeps the
-    same values, and a contribution is half of what the exchange takes from the lead. Features may
-    be text or blank.
+    depends on the other items too; without ``qid`` on all rows of X. There, a and b exchange
+    features, so that the query keeps the same values, and a contribution is half of what the
+    exchange takes from the lead. The scores are those of `predict` on X. Features may be text or
+    blank.
 
     Parameters
     ----------
@@ -234,8 +241,10 @@ def explain(
     names = _names(ranker, X, rows.shape[1], feature_names)
     queries = Queries.of(qid, len(rows))
     others = _others(queries, a, b)
-    members = np.flatnonzero(queries.index == queries.index[a])
-    if getattr(ranker, "needs_qid_", False):
+    if compares_items(ranker):
+        # what `predict` compares a with: its query, or the whole table
+        is_member = queries.index == queries.index[a]
+        members = np.flatnonzero(is_member | (not takes_queries(ranker)))
         query = _ComparedItems(ranker, rows[members], int(np.searchsorted(members, a)))
         places = np.searchsorted(members, others)
         (contributions, errors), how = _in_query(query, places, n_permutations, random_state)
@@ -408,9 +417,12 @@ class _ComparedItems:
             queries = np.repeat(self.rows[None], len(members), axis=0)
             queries[:, self.a, different] = np.where(members, x, other)
             queries[:, b, different] = np.where(members, other, x)
-            ids = np.repeat(np.arange(len(members)), len(self.rows))
-            flat = queries.reshape(-1, self.rows.shape[1])
-            scores = _predict(self.ranker, flat, ids).reshape(len(members), -1)
+            if takes_queries(self.ranker):
+                ids = np.repeat(np.arange(len(members)), len(self.rows))
+                flat = queries.reshape(-1, self.rows.shape[1])
+                scores = _predict(self.ranker, flat, ids).reshape(len(members), -1)
+            else:
+                scores = np.stack([_predict(self.ranker, rows) for rows in queries])
             return 0.5 * (scores[:, self.a] - scores[:, b])
 
         return value

@@ -65,6 +65,12 @@ class RankerPipeline(Ranker):
         tags.input_tags.string = inner[0].string
         return tags
 
+    @property
+    def compares_items_(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query."""
+        *transformers, ranker = self.steps_
+        return any(_asks(step, "transform") for step in transformers) or ranker.compares_items_
+
     def fit(
         self,
         X: Any,

@@ -40,6 +40,7 @@ def read_training(
     *,
     ties: Any = "drop",
     cost: Any = "magnitude",
+    others: Collection[str] = (),
 ) -> tuple[Matrix, TrainingData]:
     """Read and check what ``fit`` was given.
 
@@ -63,6 +64,8 @@ def read_training(
     ties, cost : optional
         Of a least-squares ranker: with ``ties="keep"`` ties among comparisons by name become pairs
         with a margin of 0; otherwise they are left out.
+    others : names of columns
+        Columns of X that hold something else.
 
     Returns
     -------
@@ -73,7 +76,7 @@ def read_training(
     """
     given = (X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
     if not all(_is_numeric(value) for value in given):
-        given = _as_arrays(ranker, *given, ties, cost)
+        given = _as_arrays(ranker, *given, ties, cost, others)
     rows = ranker._check_rows(given[0], reset=True)
     return rows, TrainingData.of(rows.shape[0], *given[1:])
 
@@ -96,6 +99,7 @@ def _as_arrays(
     pair_weight: Any,
     ties: Any,
     cost: Any,
+    beside: Collection[str],
 ) -> tuple[Any, ...]:
     """Return the arguments of `read_training` with names replaced and tensors on the host."""
     pairs, pair_margin, pair_weight = map(on_host, (pairs, pair_margin, pair_weight))
@@ -103,22 +107,23 @@ def _as_arrays(
     if is_named(pairs):
         refuse_beside_names(pair_weight=pair_weight, pair_margin=pair_margin)
         others = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
+        others += beside
         table = comparisons_of_rows(X, pairs, others)
         pairs, pair_margin, pair_weight = table.edges(keep_ties=_keeps_ties(ties, cost))
         X = read_items(X, others)[1] if is_frame(X) else X
     # columns by name
-    scored = read_scored(ranker, X, y, qid, sample_weight)
+    scored = read_scored(ranker, X, y, qid, sample_weight, beside)
     return *scored, pairs, pair_margin, pair_weight
 
 
 def read_scored(
-    ranker: Any, X: Any, y: Any, qid: Any, sample_weight: Any
+    ranker: Any, X: Any, y: Any, qid: Any, sample_weight: Any, others: Collection[str] = ()
 ) -> tuple[Any, Any, Any, Any]:
     """Return features, scores, queries and weights, with columns of X in place of their names.
 
     The parameters are those of `read_training`; nothing is checked but the columns.
     """
-    named = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
+    named = [value for value in (y, qid, sample_weight, *others) if isinstance(value, str)]
     columns = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
     y, qid, sample_weight = map(on_host, columns)
     takes_words = is_frame(X) and ranker.__sklearn_tags__().input_tags.string

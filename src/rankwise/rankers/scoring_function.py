@@ -7,7 +7,10 @@ from functools import singledispatch
 from typing import Any, final
 
 import numpy as np
+from sklearn import get_config
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import FloatArray, dense_rows
@@ -80,18 +83,41 @@ class ScoringFunction:
 def predicted(ranker: Any, rows: FloatArray, qid: Any = None, **options: Any) -> Any:
     """Return the predictions for rows without column names, whatever the ranker was fitted on.
 
-    Rankers get the queries of the rows; a scikit-learn pipeline does not.
+    Rankers get the queries of the rows; pipelines and searches of scikit-learn do so where metadata
+    routing is enabled.
     """
     if not callable(getattr(ranker, "predict", None)):
         raise InvalidInputError(
             f"`ranker` must have a method `predict`, as fitted rankers have: got "
             f"{type(ranker).__name__}."
         )
-    if qid is not None and isinstance(ranker, Ranker):
+    if qid is not None and takes_queries(ranker):
         options["qid"] = qid
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         return ranker.predict(rows, **options)
+
+
+def takes_queries(ranker: Any) -> bool:
+    """Return whether ``predict`` may be given ``qid``."""
+    if isinstance(ranker, Ranker):
+        return True
+    routed = isinstance(ranker, BaseEstimator) and get_config()["enable_metadata_routing"]
+    return bool(routed and get_routing_for_object(ranker).consumes("predict", ["qid"]))
+
+
+def compares_items(ranker: Any) -> bool:
+    """Return whether the score of a row depends on the other rows: a step works inside queries."""
+    if isinstance(ranker, Ranker):
+        return ranker.compares_items_
+    if isinstance(ranker, Pipeline):
+        *steps, (_, last) = ranker.steps
+        inside = (step for _, step in steps if isinstance(step, BaseEstimator))
+        asks = (get_routing_for_object(step).consumes("transform", ["qid"]) for step in inside)
+        return any(asks) or compares_items(last)
+    # a search of scikit-learn, or a wrapper
+    inner = getattr(ranker, "best_estimator_", getattr(ranker, "ranker", None))
+    return inner is not None and compares_items(inner)
 
 
 @singledispatch

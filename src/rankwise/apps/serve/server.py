@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-import socket
+import math
 import time
 from bisect import bisect_left
 from collections.abc import Callable
@@ -15,11 +15,14 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from rankwise import __version__
-from rankwise.apps.serve.openapi import docs_page, openapi
+from rankwise.apps.serve.openapi import docs_page, openapi, openapi_of
+from rankwise.apps.serve.recommendations import Recommender
 from rankwise.apps.serve.requests import ItemReader, RankRequest, RequestError
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
+from rankwise.core.sockets import listen_on
+from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.scoring_function import predicted
 
 LOG = logging.getLogger("rankwise.apps.serve")
@@ -29,6 +32,13 @@ N_THREADS = 2
 
 BODIES_HELD = 8
 """Bodies of the largest size that fit in memory together; further ones are refused."""
+
+
+QUICK = 1e-3
+"""Processor seconds up to which a request is answered at once, since a thread would take longer."""
+
+FIXED_BYTES, PACE_KEPT = 1 << 16, 0.98
+"""What is added to the length of a body for the fixed cost of an answer; decay of the pace."""
 
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -96,6 +106,23 @@ class HeldBodies:
 
 
 @final
+@dataclass
+class Pace:
+    """Remember how long answers take, by the slowest of late."""
+
+    seconds_per_byte: float = math.inf
+
+    def is_quick(self, n_bytes: int) -> bool:
+        """Return whether a body of so many bytes is likely to be answered at once."""
+        return self.seconds_per_byte * (n_bytes + FIXED_BYTES) < QUICK
+
+    def add(self, n_bytes: int, seconds: float) -> None:
+        """Take in an answer."""
+        pace, before = seconds / (n_bytes + FIXED_BYTES), self.seconds_per_byte
+        self.seconds_per_byte = max(pace, 0.0 if math.isinf(before) else PACE_KEPT * before)
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class RankService:
     """Answer requests with one ranker.
@@ -112,6 +139,8 @@ class RankService:
         Seconds within which a body must have arrived.
     name, version : str
         What the model is called, and which one it is.
+    recommender : Recommender, optional
+        Answers in place of the ranker, for models of users and items.
     """
 
     ranker: Any
@@ -120,29 +149,54 @@ class RankService:
     timeout: float
     name: str
     version: str
+    recommender: Recommender | None = None
     counters: Counters = field(default_factory=Counters)
     bodies: HeldBodies = field(default_factory=HeldBodies)
+    pace: Pace = field(default_factory=Pace)
+
+    @property
+    def path(self) -> str:
+        """Where requests are posted to."""
+        return "/rank" if self.recommender is None else self.recommender.path
+
+    def description(self) -> dict[str, Any]:
+        """Return the interface as an OpenAPI document."""
+        if self.recommender is None:
+            return openapi(self.facts(), self.reader)
+        return openapi_of(self.facts(), self.path, **self.recommender.description())
 
     def facts(self) -> dict[str, Any]:
         """Return what is served, for a health check."""
+        names = self.reader.names
+        takes: dict[str, Any] = {
+            "n_features": self.reader.n_features,
+            "features": None if names is None else list(names),
+        }
+        if self.recommender is not None:
+            takes = self.recommender.facts()
         return {
             "status": "ok",
             "ranker": type(self.ranker).__name__,
-            "n_features": self.reader.n_features,
-            "features": None if self.reader.names is None else list(self.reader.names),
+            **takes,
             "model": {"name": self.name, "version": self.version},
             "version": __version__,
         }
 
     def answer(self, body: bytearray) -> tuple[int, bytes, int]:
         """Return status, response and number of items of one request."""
+        start = time.thread_time()
         try:
-            request = RankRequest.read(body, self.reader)
-            content = request.answer(self._scores(request))
+            if self.recommender is not None:
+                content, n_items = self.recommender.answer(body)
+            else:
+                request = RankRequest.read(body, self.reader)
+                content, n_items = request.answer(self._scores(request)), request.n_items
             content["model"] = {"name": self.name, "version": self.version}
-            return 200, json.dumps(content, allow_nan=False).encode(), request.n_items
+            return 200, json.dumps(content, allow_nan=False).encode(), n_items
         except RequestError as error:
             return error.status, _error(str(error)), 0
+        finally:
+            self.pace.add(len(body), time.thread_time() - start)
 
     def _scores(self, request: RankRequest) -> FloatArray:
         """Return the scores of all items; refuse items that the ranker cannot score."""
@@ -207,9 +261,13 @@ def make_app(
     arrive too slowly, 503 where too many large ones arrive at once, and 500, with a line in the
     log, for unexpected errors.
 
+    For a `RankingFactorization` it is ``POST /recommend`` with ``{"user": "u7", "k": 5}``, with the
+    ``{"ratings": {"m3": 5, "m8": 1}}`` of a new user, or with an ``{"item": "m3"}`` whose like are
+    wanted; the answer has ``"items"``, best first, and their ``"scores"``.
+
     Parameters
     ----------
-    ranker : ranker or Pipeline
+    ranker : ranker, Pipeline or RankingFactorization
         Fitted, with one output.
     max_items : int
         Largest number of items in a request.
@@ -243,7 +301,7 @@ def make_app(
     # one service for all requests
     name = type(ranker).__name__ if name is None else name
     service = _service(ranker, max_items, max_bytes, timeout, name, version)
-    description = openapi(service.facts(), service.reader)
+    description = service.description()
 
     async def health(_: Any) -> Any:
         return Response(json.dumps(service.facts()), media_type="application/json")
@@ -260,13 +318,12 @@ def make_app(
 
     async def unknown(_: Any, error: Any) -> Any:
         service.counters.add(error.status_code, 0, 0.0)
-        content = _error(
-            f"{error.detail}: POST /rank, GET /health, GET /docs and GET /metrics are there."
-        )
+        places = f"POST {service.path}, GET /health, GET /docs and GET /metrics"
+        content = _error(f"{error.detail}: {places} are there.")
         return Response(content, error.status_code, error.headers, "application/json")
 
     routes = [
-        Route("/rank", _ranking_endpoint(service), methods=["POST"]),
+        Route(service.path, _ranking_endpoint(service), methods=["POST"]),
         Route("/health", health),
         Route("/metrics", metrics),
         Route("/openapi.json", described),
@@ -289,12 +346,15 @@ def _ranking_endpoint(service: RankService) -> Any:
         start, body = time.perf_counter(), bytearray()
         n_items, headers = 0, {}
         try:
-            # read the body in time, score it in a thread
+            # read the body in time, score it in a thread unless that takes no time
             with fail_after(service.timeout):
                 await service.body_of(request, body)
-            status, content, n_items = await to_thread.run_sync(
-                service.answer, body, limiter=threads
-            )
+            if service.pace.is_quick(len(body)):
+                status, content, n_items = service.answer(body)
+            else:
+                status, content, n_items = await to_thread.run_sync(
+                    service.answer, body, limiter=threads
+                )
         # every failure becomes a status with a message; its bytes no longer count
         except RequestError as error:
             status, content = error.status, _error(str(error))
@@ -322,28 +382,29 @@ def _service(
             f"The ranker must be fitted to rows of features: {type(ranker).__name__} is not. "
             "Call `fit` first."
         )
+    limits = check_count("max_items", max_items), check_count("max_bytes", max_bytes)
+    wait = check_positive("timeout", timeout, "Give seconds.")
+    if isinstance(ranker, RankingFactorization):
+        pairs, recommender = (
+            ItemReader(2, ("user", "item"), limits[0]),
+            Recommender(ranker, limits[0]),
+        )
+        return RankService(ranker, pairs, limits[1], wait, name, version, recommender)
     # a trial prediction shows whether scores order items
     if np.ndim(predicted(ranker, np.zeros((2, n_features)), np.zeros(2))) != 1:
         raise InvalidInputError(
             "The ranker must have one output to order items by: got several. Serve one for each."
         )
     names = getattr(ranker, "feature_names_in_", None)
-    limit, tags = check_count("max_items", max_items), get_tags(ranker).input_tags
+    tags = get_tags(ranker).input_tags
     reader = ItemReader(
         n_features,
         None if names is None else tuple(map(str, names)),
-        limit,
+        limits[0],
         takes_raw=tags.string,
         takes_blanks=tags.allow_nan,
     )
-    return RankService(
-        ranker,
-        reader,
-        check_count("max_bytes", max_bytes),
-        check_positive("timeout", timeout, "Give seconds."),
-        name,
-        version,
-    )
+    return RankService(ranker, reader, limits[1], wait, name, version)
 
 
 def serve_ranker(
@@ -396,8 +457,7 @@ def serve_ranker(
         http=_timed_protocol(AutoHTTPProtocol, timeout),
     )
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family)
+        listener = listen_on(host, port)
     except OSError as error:
         raise InvalidInputError(
             f"The server must be able to listen on {host}, port {port}: {error}. Give another port."
