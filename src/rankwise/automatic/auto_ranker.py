@@ -25,7 +25,7 @@ from rankwise.core.errors import (
     InvalidInputError,
     RankwiseError,
 )
-from rankwise.core.params import Advice, Count, Positive, RandomSeed, checked
+from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted, storable
 from rankwise.measures.evaluation import paired_test
@@ -33,7 +33,7 @@ from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import weighted_mean
 from rankwise.rankers.base import generator
 from rankwise.rankers.pipeline import RankerPipeline
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import RawColumns, read_training
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
@@ -191,7 +191,9 @@ class AutoRanker(SumOfRankers):
     share. The standardised scores of the best settings are added up, each family weighted by the
     evidence that it is as good as the best one, and the sum is fitted to all data.
 
-    Categories are encoded for each fold by the scores of the other folds.
+    Categories are encoded for each fold by the scores of the other folds. The columns of a frame
+    are read by the rules of `rankwise.io.read_table`: names of items and text that differs from row
+    to row are left out; dates, percentages and numbers such as ``$1,234.50`` become numbers.
 
     To estimate how good it is, for each fold the other folds choose settings and weights again, and
     their choice is measured on this fold. The mean over all queries is `honest_value_`.
@@ -214,6 +216,11 @@ class AutoRanker(SumOfRankers):
     random_state : int, RandomState or None
         Draws folds, basis rows and features. The default of 0 makes a fit repeatable unless the
         time budget ends it.
+    features : str or list of str, optional
+        The columns of a frame to learn from: names, patterns such as ``"bm25_*"``, ranges such as
+        ``"f1:f20"``; by default those that are not left out.
+    categories : str or list of str, optional
+        Columns of numbers to be taken as text, such as the ids of brands.
 
     Attributes
     ----------
@@ -230,6 +237,8 @@ class AutoRanker(SumOfRankers):
         The rankers whose scores are added, and their weights.
     preparation_ : list of transformers
         The transformers that are applied to raw rows first.
+    reading_ : tuple of str
+        How the columns of a frame or a file were read: which are features, and which left out.
     ending_reason_ : {"done", "time", "interrupted", "callback"}
         Why the search ended.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
@@ -272,6 +281,8 @@ class AutoRanker(SumOfRankers):
         memory: Count = 4 << 30,
         progress: bool | StepCallback = False,
         random_state: RandomSeed = 0,
+        features: Annotated[str | list[str] | None, CheckedWith("X")] = None,
+        categories: Annotated[str | list[str] | None, CheckedWith("X")] = None,
     ) -> None:
         self.measure = measure
         self.time_budget = time_budget
@@ -279,6 +290,8 @@ class AutoRanker(SumOfRankers):
         self.memory = memory
         self.progress = progress
         self.random_state = random_state
+        self.features = features
+        self.categories = categories
 
     def fit(
         self,
@@ -303,7 +316,8 @@ class AutoRanker(SumOfRankers):
         given = checked(self)
         budget = float("inf") if given.time_budget is None else given.time_budget
         deadline = time.perf_counter() + budget
-        rows, data = read_training(self, X, y, qid, sample_weight)
+        raw = RawColumns(given.features, given.categories)
+        rows, data = read_training(self, X, y, qid, sample_weight, raw=raw)
         data.single_output("Fit one AutoRanker per output.")
         # encode categories, fill blanks, draw the folds
         self.preparation_, prepared_rows = fit_preparation(rows, data)

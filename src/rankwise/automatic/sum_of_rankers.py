@@ -20,6 +20,7 @@ from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.namespaces import as_given, on_host
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Finite
+from rankwise.io.feature_columns import columns_kept, described
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
@@ -111,6 +112,14 @@ class SumOfRankers(Ranker, ABC):
     def compares_items_(self) -> bool:
         """Whether the score of a row depends on the other rows of its query: always."""
         return True
+
+    @property
+    def reading_(self) -> tuple[str, ...]:
+        """How the columns of the table it learned from were read; empty for an array."""
+        check_is_fitted(self)
+        kept = vars(self).get("table_columns_")
+        names = vars(self).get("feature_names_in_", ())
+        return () if kept is None else tuple(described(columns_kept(kept, names)))
 
     @property
     def needs_qid_(self) -> bool:

@@ -45,10 +45,15 @@ from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
 from rankwise.core.registry import offered
 from rankwise.core.storable import Counted, Finite
 from rankwise.features.function_space import FeatureMap
-from rankwise.io.frames import known_features, read_columns
+from rankwise.io.frames import read_columns
 from rankwise.io.rankings import RankedItems
 from rankwise.measures.value import Measure
-from rankwise.rankers.reading import names_of_items, read_comparisons_of, read_rows
+from rankwise.rankers.reading import (
+    known_rows,
+    names_of_items,
+    read_comparisons_of,
+    read_rows,
+)
 from rankwise.rankers.storage import save
 from rankwise.selection.path import as_measure
 
@@ -100,7 +105,8 @@ class Ranker(BaseEstimator, ABC):
     """
 
     table_columns_: dict[str, list[str]]
-    """The columns of scores, queries, items and categories, where the command line learned them."""
+    """The columns of scores, queries, items and categories, those left out, and how numbers are
+    written, where a file or a raw frame was learned from."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -291,7 +297,6 @@ class Ranker(BaseEstimator, ABC):
 
     def _remember(self, data: TrainingData) -> None:
         """Store what later calls need to know about the training queries."""
-        self.__dict__.pop("table_columns_", None)
         self.n_queries_ = data.queries.n_queries
         self.fitted_with_qid_ = data.has_qid
         self.training_queries_ = None
@@ -323,7 +328,7 @@ class Ranker(BaseEstimator, ABC):
             As in `rankwise.explain`.
         """
         (qid,) = read_columns(X, qid=qid)
-        X = known_features(X, vars(self).get("feature_names_in_"))
+        X = known_rows(self, X)
         return offered("explain")(self, on_host(X), on_host(qid), a, b, **options)
 
     def report(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, **options: Any) -> Any:
@@ -341,7 +346,7 @@ class Ranker(BaseEstimator, ABC):
             As in `make_report`.
         """
         y, qid = read_columns(X, y=y, qid=qid)
-        X = known_features(X, vars(self).get("feature_names_in_"))
+        X = known_rows(self, X)
         return offered("make_report")(self, on_host(X), on_host(y), on_host(qid), **options)
 
     def export(self, path: str | PathLike[str], format: str | None = None, **options: Any) -> Any:

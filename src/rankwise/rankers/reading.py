@@ -6,8 +6,9 @@ items and tensors of PyTorch go in; arrays come out. The call stands at the top 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 from scipy import sparse
@@ -17,8 +18,11 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import on_host
 from rankwise.core.queries import TrainingData
 from rankwise.io.comparisons import read_items
+from rankwise.io.feature_columns import columns_kept, kept_columns
 from rankwise.io.frames import (
     comparisons_of_rows,
+    features_by_rules,
+    features_in_forms,
     features_to_learn,
     is_frame,
     is_named,
@@ -26,6 +30,21 @@ from rankwise.io.frames import (
     names_of_rows,
     read_columns,
 )
+
+
+@final
+@dataclass(frozen=True)
+class RawColumns:
+    """Which columns of a raw table are features, and which of them categories, as in `read_table`.
+
+    Parameters
+    ----------
+    features, categories : str, sequence of str or None
+        Names, patterns and ranges; None to find out.
+    """
+
+    features: str | Sequence[str] | None = None
+    categories: str | Sequence[str] | None = None
 
 
 def read_training(
@@ -40,6 +59,7 @@ def read_training(
     *,
     ties: Any = "drop",
     cost: Any = "magnitude",
+    raw: RawColumns | None = None,
 ) -> tuple[Matrix, TrainingData]:
     """Read and check what ``fit`` was given.
 
@@ -63,6 +83,9 @@ def read_training(
     ties, cost : optional
         Of a least-squares ranker: with ``ties="keep"`` ties among comparisons by name become pairs
         with a margin of 0; otherwise they are left out.
+    raw : RawColumns, optional
+        Of a ranker that takes raw tables: columns of a frame are read by the rules of files, and
+        ``table_columns_`` of the ranker says how.
 
     Returns
     -------
@@ -72,8 +95,9 @@ def read_training(
         All else.
     """
     given = (X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
+    vars(ranker).pop("table_columns_", None)
     if not all(_is_numeric(value) for value in given):
-        given = _as_arrays(ranker, *given, ties, cost)
+        given = _as_arrays(ranker, *given, ties, cost, raw)
     rows = ranker._check_rows(given[0], reset=True)
     return rows, TrainingData.of(rows.shape[0], *given[1:])
 
@@ -96,6 +120,7 @@ def _as_arrays(
     pair_weight: Any,
     ties: Any,
     cost: Any,
+    raw: RawColumns | None,
 ) -> tuple[Any, ...]:
     """Return the arguments of `read_training` with names replaced and tensors on the host."""
     pairs, pair_margin, pair_weight = map(on_host, (pairs, pair_margin, pair_weight))
@@ -107,23 +132,43 @@ def _as_arrays(
         pairs, pair_margin, pair_weight = table.edges(keep_ties=_keeps_ties(ties, cost))
         X = read_items(X, others)[1] if is_frame(X) else X
     # columns by name
-    scored = read_scored(ranker, X, y, qid, sample_weight)
+    scored = read_scored(ranker, X, y, qid, sample_weight, raw)
     return *scored, pairs, pair_margin, pair_weight
 
 
 def read_scored(
-    ranker: Any, X: Any, y: Any, qid: Any, sample_weight: Any
+    ranker: Any, X: Any, y: Any, qid: Any, sample_weight: Any, raw: RawColumns | None = None
 ) -> tuple[Any, Any, Any, Any]:
     """Return features, scores, queries and weights, with columns of X in place of their names.
 
     The parameters are those of `read_training`; nothing is checked but the columns.
     """
-    named = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
-    columns = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
-    y, qid, sample_weight = map(on_host, columns)
-    takes_words = is_frame(X) and ranker.__sklearn_tags__().input_tags.string
-    features = features_to_learn(X, named, has_qid=qid is not None, takes_words=takes_words)
-    return on_host(features), y, qid, sample_weight
+    roles = {"y": y, "qid": qid, "sample_weight": sample_weight}
+    roles = {role: name for role, name in roles.items() if isinstance(name, str)}
+    named, has_qid = list(roles.values()), qid is not None
+    given = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
+    if raw is None:
+        features = features_to_learn(X, named, has_qid=has_qid)
+    else:
+        features, columns = features_by_rules(
+            X, named, has_qid=has_qid, features=raw.features, categories=raw.categories
+        )
+        if columns is not None:
+            columns = columns._replace(y=roles.get("y"), qid=roles.get("qid"))
+            ranker.table_columns_ = kept_columns(columns)
+    return on_host(features), *map(on_host, given)
+
+
+def known_rows(ranker: Any, X: Any) -> Any:
+    """Return features of a frame by the names they had in ``fit``, their cells read as then.
+
+    Anything that is no frame is returned as it is.
+    """
+    known, kept = (vars(ranker).get(key) for key in ("feature_names_in_", "table_columns_"))
+    features = known_features(X, known)
+    if known is None or kept is None or not is_frame(features):
+        return features
+    return features_in_forms(features, columns_kept(kept, known))
 
 
 def _keeps_ties(ties: Any, cost: Any) -> bool:
@@ -143,8 +188,7 @@ def read_rows(ranker: Any, X: Any) -> Matrix:
 
     Their order does not matter, and other columns are ignored.
     """
-    features = known_features(X, vars(ranker).get("feature_names_in_"))
-    return ranker._check_rows(on_host(features), reset=False)
+    return ranker._check_rows(on_host(known_rows(ranker, X)), reset=False)
 
 
 def read_comparisons_of(

@@ -20,6 +20,7 @@ from rankwise.apps.serve.requests import ItemReader, RankRequest, RequestError
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
+from rankwise.io.feature_columns import columns_kept
 from rankwise.rankers.scoring_function import predicted
 
 LOG = logging.getLogger("rankwise.apps.serve")
@@ -335,6 +336,7 @@ def _service(
         limit,
         takes_raw=tags.string,
         takes_blanks=tags.allow_nan,
+        forms=columns_kept(getattr(ranker, "table_columns_", {}), ()).forms,
     )
     return RankService(
         ranker,
