@@ -12,6 +12,7 @@ from scipy.sparse import issparse
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import as_array, check_finite, is_missing
 from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.display import data_frame
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
 from rankwise.io.data import ColumnNames, ItemColumns, RankingData, date_hint, is_usual
@@ -106,6 +107,14 @@ def frame_table(frame: Any) -> Any:
             f"{type(frame).__name__}."
         ) from error
     return table.collect() if isinstance(table, narwhals.LazyFrame) else table
+
+
+def frame_like(X: Any, columns: Mapping[str, Any]) -> Any:
+    """Return columns as a frame of the library that X is a frame of, else as one of pandas."""
+    if not is_frame(X):
+        return data_frame(columns)
+    backend = narwhals.from_native(X).implementation
+    return narwhals.from_dict(dict(columns), backend=backend).to_native()
 
 
 def refuse_doubtful(names: ColumnNames, table: Any, name: str, *, has_qid: bool) -> None:

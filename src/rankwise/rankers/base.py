@@ -45,7 +45,7 @@ from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
 from rankwise.core.registry import offered
 from rankwise.core.storable import Counted, Finite
 from rankwise.features.function_space import FeatureMap
-from rankwise.io.frames import read_columns
+from rankwise.io.frames import frame_like, read_columns
 from rankwise.io.rankings import RankedItems
 from rankwise.measures.value import Measure
 from rankwise.rankers.reading import (
@@ -162,11 +162,13 @@ class Ranker(BaseEstimator, ABC):
         X : (n_items, n_features)
             Rows to rank.
         qid : (n_items,), optional
-            The query of each row; by default all rows form one ranking.
+            The query of each row; must be given if `fit` had one, by default all rows form one
+            ranking.
         k : int, optional
             Keep only the best k of each query.
         as_frame : bool
-            Return a pandas data frame with query, item, rank and score, in that order of rows.
+            Return a frame with query, item, rank and score, in that order of rows: of the library
+            that X is a frame of, pandas by default.
         items : (n_items,), optional
             The names of the items in the frame; by default row numbers.
 
@@ -176,14 +178,26 @@ class Ranker(BaseEstimator, ABC):
             Row numbers. Queries are in order of first appearance, items of equal score in the order
             of the rows.
         """
+        if qid is None:
+            self._require_qid("rank", "For items of a single query, give the same id for all.")
         if as_frame is True and items is None:
             items = names_of_items(self, X, qid)
         qid, items = map(on_host, read_columns(X, qid=qid, items=items))
         scores = on_host(self.predict(X, qid=qid))
-        return as_given(self._in_order(scores, qid, k, as_frame=as_frame, items=items), X)
+        return as_given(self._in_order(X, scores, qid, k, as_frame=as_frame, items=items), X)
+
+    def _require_qid(self, method: str, advice: str) -> None:
+        """Refuse a call without queries of a ranker that was fitted with them."""
+        check_is_fitted(self)
+        if self.fitted_with_qid_:
+            raise InvalidInputError(
+                f"`{method}` must be given `qid`, since this ranker was fitted with it: scores are "
+                f"comparable only within a query. {advice}"
+            )
 
     def _in_order(
         self,
+        X: Any,
         scores: FloatArray,
         qid: ArrayLike | None,
         k: int | None,
@@ -203,7 +217,7 @@ class Ranker(BaseEstimator, ABC):
                 "`items` must come with as_frame=True: an order of row numbers has no names."
             )
         if as_frame:
-            return RankedItems.of(scores, qid, items).in_order(k).to_frame()
+            return frame_like(X, RankedItems.of(scores, qid, items).in_order(k).by_item())
         queries = None if qid is None else Queries.of(qid, len(scores))
         if queries is None or queries.n_queries == 1:
             return (-scores).argsort(kind="stable")[:k]
@@ -254,11 +268,11 @@ class Ranker(BaseEstimator, ABC):
         )
         if y is None:
             return self._score_pairs(X, qid, pairs, pair_weight)
-        if qid is None and self.fitted_with_qid_:
-            raise InvalidInputError(
-                "`score` must be given `qid`, since this ranker was fitted with it: scores are "
-                "comparable only within a query. Pass qid=..., and in cross-validation enable "
-                "metadata routing: sklearn.set_config(enable_metadata_routing=True)."
+        if qid is None:
+            self._require_qid(
+                "score",
+                "Pass qid=..., and in cross-validation enable metadata routing: "
+                "sklearn.set_config(enable_metadata_routing=True).",
             )
         scores = on_host(self.predict(X, qid=qid))
         truth = check_scores(y)
