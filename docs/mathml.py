@@ -29,8 +29,11 @@ def mathml(latex, display):
     for given, known in REPLACED.items():
         end = r"(?![A-Za-z])" if given[-1].isalpha() else ""
         plain = re.sub(re.escape(given) + end, lambda _, known=known: known, plain)
+    # Operators stand apart from what is before and behind them, as in TeX
+    plain = re.sub(r"(?<=[\w)}|])\s*\\(log|exp|max|min)(?![A-Za-z])", r"\\,\\\1", plain)
+    plain = re.sub(r"\\(log|max|min)\s+(?=[A-Za-z\\])", r"\\\1\\,", plain)
     if display and "\\\\" in plain and "\\begin" not in plain:
-        plain = "\\begin{aligned}" + plain + "\\end{aligned}"
+        plain = "\\begin{align*}" + plain + "\\end{align*}"
     elif display and "&" in plain and "\\begin" not in plain:
         plain = plain.replace("&", "")
     return convert(plain, display="block" if display else "inline")
@@ -45,11 +48,11 @@ def visit_inline(self, node):
 def visit_block(self, node):
     """Write a formula of its own, with its number."""
     self.body.append(self.starttag(node, "div", CLASS="math"))
+    self.body.append(f'<div class="formula">{mathml(node.astext(), display=True)}</div>')
     if node["number"]:
         self.body.append(f'<span class="eqno">({node["number"]})')
         self.add_permalink_ref(node, "Link to this equation")
         self.body.append("</span>")
-    self.body.append(mathml(node.astext(), display=True))
     self.body.append("</div>")
     skip()
 

@@ -177,3 +177,21 @@ def test_equal_parts_are_even_parts_of_equal_work(n_workers, n_rows, work):
     assert (edges[0], edges[-1]) == (0, n_rows)
     sizes = np.diff(edges)
     assert sizes.max() - sizes.min() <= 1
+
+
+@pytest.mark.parametrize("first_to_end", [0, 1])
+def test_blas_gets_its_threads_back_whichever_of_two_blocks_ends_first(first_to_end):
+    def n_threads_of_blas():
+        found = threads._controller().select(user_api="blas").info()
+        return {one["num_threads"] for one in found}
+
+    with threads._controller().limit(limits=2, user_api="blas"):
+        before = n_threads_of_blas()
+        blocks = [threads.serial_blas(), threads.serial_blas()]
+        for block in blocks:
+            block.__enter__()
+        assert n_threads_of_blas() == {1}
+        blocks[first_to_end].__exit__(None, None, None)
+        assert n_threads_of_blas() == {1}
+        blocks[1 - first_to_end].__exit__(None, None, None)
+        assert n_threads_of_blas() == before

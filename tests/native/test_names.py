@@ -1,9 +1,9 @@
-"""Texts are numbered by first occurrence, as a dictionary numbers them."""
+"""Texts are numbered as a dictionary numbers them; answers are counted by pair."""
 
 import numpy as np
 import pytest
 
-from rankwise.native.names import number_texts
+from rankwise.native.names import count_answers, number_texts
 
 
 def numbered(words, dtype=np.int64, offset=0):
@@ -46,3 +46,18 @@ def test_more_texts_than_the_table_begins_with():
     place = {word: number for number, word in enumerate(dict.fromkeys(words))}
     assert code == [place[word] for word in words]
     assert [words[row] for row in first] == list(place)
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 500])
+def test_answers_of_pairs_are_counted_as_one_by_one(n_rows):
+    rng = np.random.default_rng(n_rows)
+    first = rng.integers(7, size=n_rows)
+    second = (first + rng.integers(1, 7, size=n_rows)) % 7
+    outcome, weight = rng.integers(-1, 2, size=n_rows), rng.random(n_rows)
+    for given in (first, second, outcome, weight):
+        given.flags.writeable = False
+    total, expected = np.zeros(3 * 7 * 7), np.zeros((7, 7, 3))
+    count_answers(first, second, outcome, weight, 7, total)
+    for a, b, won, w in zip(first, second, outcome, weight, strict=True):
+        expected[min(a, b), max(a, b), 1 + (won if a < b else -won)] += w
+    np.testing.assert_array_equal(total.reshape(expected.shape), expected)

@@ -8,7 +8,8 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from itertools import pairwise
-from typing import TypeAlias
+from threading import Lock
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
@@ -101,11 +102,46 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@final
+class _SerialBlocks:
+    """The open blocks of a process in which BLAS has one thread: the last to end gives it back.
+
+    Blocks of several threads may overlap, and each alone would give back what it found.
+    """
+
+    def __init__(self) -> None:
+        self.lock = Lock()
+        self.n_open = 0
+        self.limit: Any = None
+
+    def enter(self) -> None:
+        with self.lock:
+            if self.n_open == 0:
+                self.limit = _controller().limit(limits=1, user_api="blas")
+            self.n_open += 1
+
+    def leave(self) -> None:
+        with self.lock:
+            self.n_open -= 1
+            if self.n_open == 0:
+                self.limit.restore_original_limits()
+
+
+@cache
+def _serial_blocks(process: int) -> _SerialBlocks:  # noqa: ARG001
+    """Return those of a process; a forked one begins with none."""
+    return _SerialBlocks()
+
+
 @contextmanager
 def serial_blas() -> Iterator[None]:
     """Keep BLAS to one thread: its workers spin after each small product and steal the cores."""
-    with _controller().limit(limits=1, user_api="blas"):
+    blocks = _serial_blocks(os.getpid())
+    blocks.enter()
+    try:
         yield
+    finally:
+        blocks.leave()
 
 
 WORK_PER_THREAD = 1 << 18

@@ -12,10 +12,7 @@ from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TI
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.comparison_cells import TableCells, flags_of
 from rankwise.io.comparison_columns import ColumnRoles, ComparisonColumns
-from rankwise.io.who_won import LEFT_OUT, ResultColumn, margins_of, read_codes
-
-MIXED = 99
-"""What a cell was read as that has several meanings, as names have."""
+from rankwise.io.who_won import LEFT_OUT, MIXED, ResultColumn, margins_of, read_codes
 
 
 @final
@@ -161,24 +158,12 @@ def outcomes_of(
                 "Columns must have one entry per comparison: "
                 f"{column.name!r} has {len(said)}, {name!r} has {len(values)}."
             )
-    outcome = column.outcomes(said, first, second, skip_bad=skip_bad)
+    outcome, read_as = column.outcomes(said, first, second, skip_bad=skip_bad)
     # how each cell was read, where it was read as one thing
     shown = [str(value) for value in said.values.tolist()]
-    words = dict(zip(shown, _only_outcomes(said, outcome), strict=True))
+    words = dict(zip(shown, read_as, strict=True))
     words = {word: meaning for word, meaning in words.items() if meaning != MIXED}
     return outcome, words, margins_of(said)
-
-
-def _only_outcomes(said: Column, outcome: IntArray) -> list[int]:
-    """Return what each cell was read as in all of its rows; `MIXED` if that differs."""
-    lowest, n_cells = outcome.min(initial=0), len(said.values)
-    n_outcomes = int(outcome.max(initial=0) - lowest) + 1
-    read_as = np.bincount(
-        n_outcomes * said.code + (outcome - lowest), minlength=n_cells * n_outcomes
-    )
-    is_read = read_as.reshape(n_cells, n_outcomes) > 0
-    only = is_read.argmax(axis=1) + lowest
-    return np.where(is_read.sum(axis=1) == 1, only, MIXED).tolist()
 
 
 def _ahead(cells: TableCells, points: tuple[str, str]) -> IntArray:

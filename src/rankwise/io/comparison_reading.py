@@ -1,6 +1,5 @@
 """Say how a table of comparisons was read: a line for each role, and what is odd about it."""
 
-import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping
@@ -13,8 +12,6 @@ from rankwise.io.who_won import MEANINGS
 
 MOST_SHOWN = 4
 """Cells or names that are shown of what there may be many of."""
-
-_BLANKS = re.compile(r"\s+")
 
 
 def described(
@@ -74,12 +71,19 @@ def _alike(table: ComparisonTable) -> list[str]:
     """Count names that differ only in case, spaces or the form of their letters."""
     if table.names.dtype.kind not in "UO":
         return []
-    spelt: dict[str, list[str]] = defaultdict(list)
-    for name in map(str, table.names.tolist()):
-        spelt[_BLANKS.sub(" ", unicodedata.normalize("NFKC", name)).strip().casefold()].append(name)
-    alike = [names for names in spelt.values() if len(names) > 1]
-    if not alike:
+    written = [str(name) for name in table.names.tolist()]
+    # all names at once, one a line
+    lines = "\n".join(written)
+    if lines.count("\n") >= len(written):
+        lines = "\n".join(name.replace("\n", " ") for name in written)
+    text = unicodedata.normalize("NFKC", lines).casefold()
+    plain = [" ".join(word.split()) for word in text.split("\n")]
+    if len(set(plain)) == len(plain):
         return []
+    spelt: dict[str, list[str]] = defaultdict(list)
+    for word, name in zip(plain, written, strict=True):
+        spelt[word].append(name)
+    alike = [names for names in spelt.values() if len(names) > 1]
     shown = "; ".join(" and ".join(map(repr, names)) for names in alike[:MOST_SHOWN])
     number = sum(map(len, alike))
     return [f"{number} names differ only in case, spaces or form, and are different items: {shown}"]

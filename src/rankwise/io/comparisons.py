@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze
-from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.comparisons.comparison_table import TIED, ComparisonTable
 from rankwise.core.errors import (
     DataFileError,
     InvalidInputError,
@@ -179,20 +179,21 @@ def read_comparisons(
         if isinstance(cells.columns, FileColumns):
             cells.columns.load(roles.columns)
         answers = read_answers_of(cells, roles, given, skip_bad=skip_bad)
+    n_rows = len(answers.outcome)
     rows = _answered(answers.outcome)
-    n_left_out = len(answers.outcome) - len(rows)
-    if n_left_out:
-        cells = TableCells(cells.columns, rows, len(answers.outcome))
+    n_left_out = 0 if rows is None else n_rows - len(rows)
+    if rows is not None:
+        cells = TableCells(cells.columns, rows, n_rows)
         answers = answers.take(rows)
     # how much, by whom, when and where, in the rows that say who won
     with located(source, n_left_out):
         table, notes = with_context(cells, roles, given, answers, names)
     if n_left_out and not skip_bad:
         warn_caller(
-            f"{n_left_out} of {len(rows) + n_left_out} rows do not say who won, and are left out.",
+            f"{n_left_out} of {n_rows} rows do not say who won, and are left out.",
             LeftOutWarning,
         )
-    table = replace(table, row=freeze(rows[table.row]))
+    table = table if rows is None else replace(table, row=freeze(rows[table.row]))
     reading = described(table, roles, answers.words, n_left_out)
     return replace(table, reading=(*reading, *notes))
 
@@ -275,8 +276,10 @@ def are_positions(pairs: Any) -> bool:
     return values.ndim != 2 or values.dtype.kind not in "OUST"
 
 
-def _answered(outcome: IntArray) -> IntArray:
-    """Return the rows that say who won; refuse a table without any."""
+def _answered(outcome: IntArray) -> IntArray | None:
+    """Return the rows that say who won, None for all; refuse a table without any."""
+    if outcome.max(initial=LEFT_OUT if len(outcome) == 0 else TIED) < LEFT_OUT:
+        return None
     rows = np.flatnonzero(outcome != LEFT_OUT)
     if len(rows) == 0:
         found = f"none of its {len(outcome)} rows says who won" if len(outcome) else "got none"

@@ -34,8 +34,8 @@ their columns."""
 NO_ANSWER = frozenset(["", "na", "n/a", "#n/a", "nan", "null"])
 """What stands for no answer in such a column."""
 
-UNKNOWN, LEFT_OUT = 8, 9
-"""What a cell says that is not understood, or that says nothing."""
+UNKNOWN, LEFT_OUT, MIXED = 8, 9, 99
+"""What a cell says that is not understood, that says nothing, or that has several meanings."""
 
 NAMED = np.array([UNKNOWN, FIRST_WON, SECOND_WON])
 """What a cell says by naming neither item, the first or the second."""
@@ -115,15 +115,20 @@ class ResultColumn:
 
     def outcomes(
         self, cells: Column, first: Column, second: Column, *, skip_bad: bool = False
-    ) -> IntArray:
+    ) -> tuple[IntArray, list[int]]:
         """Return 1, 0 or -1 for every row, or `LEFT_OUT` where the cell says nothing.
 
-        With ``skip_bad``, cells that no reading of the others understands say nothing too.
+        With ``skip_bad``, cells that no reading of the others understands say nothing too. Also
+        return what each cell was read as in all of its rows, `MIXED` if that differs.
         """
         # the cases that occur: what a cell says, and which of the two items it names
-        case = len(NAMED) * cells.code + _named(cells, first, second)
-        occurs = np.flatnonzero(np.bincount(case))
-        value, named = occurs // len(NAMED), NAMED[occurs % len(NAMED)]
+        names = _named(cells, first, second)
+        n_named = 1 if names is None else len(NAMED)
+        case = cells.code if names is None else n_named * cells.code + names
+        occurs = (
+            np.arange(len(cells.values)) if names is None else np.flatnonzero(np.bincount(case))
+        )
+        value, named = occurs // n_named, NAMED[occurs % n_named]
         spelt = _spelt_values(cells)
         words = [spelt[k] for k in value.tolist()]
         # codes, and blank cells
@@ -151,9 +156,9 @@ class ResultColumn:
                 self._refuse_doubt(words, np.where(is_name, named, UNKNOWN), rest, occurs, case)
         outcome = np.where(is_open, named, outcome)
         outcome[by_word] = _translated(words, reading)[by_word]
-        of_case = np.full(len(NAMED) * len(cells.values), UNKNOWN, dtype=np.intp)
+        of_case = np.full(n_named * len(cells.values), UNKNOWN, dtype=np.intp)
         of_case[occurs] = outcome
-        return of_case[case]
+        return of_case[case], _only_outcomes(value, outcome)
 
     def _strange(self, words: Sequence[str]) -> set[str]:
         """Return the words that the reading of most words does not understand."""
@@ -338,13 +343,25 @@ def _numeral(text: str) -> str | None:
     return f"-{digits}" if text.startswith("-") and digits != "0" else digits
 
 
-def _named(cells: Column, first: Column, second: Column) -> IntArray:
-    """Return which item every cell names, as it is written or by its number: a place in `NAMED`."""
-    named = np.zeros(len(cells), dtype=np.intp)
+def _only_outcomes(value: IntArray, outcome: IntArray) -> list[int]:
+    """Return what each cell was read as, from all that it was read as; `MIXED` if that differs."""
+    found: dict[int, int] = {}
+    for cell, one in zip(value.tolist(), outcome.tolist(), strict=True):
+        found[cell] = one if found.get(cell, one) == one else MIXED
+    return list(found.values())
+
+
+def _named(cells: Column, first: Column, second: Column) -> IntArray | None:
+    """Return which item every cell names, as it is written or by its number: a place in `NAMED`.
+
+    None if no cell names any.
+    """
+    named: IntArray | None = None
     for key in (_number_of, _written):  # the last to name an item decides
         for names, won in ((second, SECOND_WON), (first, FIRST_WON)):
             same = _same(cells, names, key)
             if same is not None:
+                named = np.zeros(len(cells), dtype=np.intp) if named is None else named
                 named[same] = won % len(NAMED)
     return named
 
@@ -364,9 +381,9 @@ def _same(cells: Column, names: Column, key: Callable[[Any], Any]) -> NDArray[np
     if has_truth[0] != has_truth[1] or all(word is None for word in said):  # True is no item 1
         return None
     known = [key(value) for value in names.values.tolist()]
-    place = {word: number for number, word in enumerate(known) if word is not None}
-    if place.keys().isdisjoint(said):
+    if set(known).isdisjoint(said):
         return None
+    place = {word: number for number, word in enumerate(known) if word is not None}
     of_cells = np.array([place.get(word, -1) for word in said])
     of_names = np.array([place.get(word, -2) for word in known])
     return np.equal(of_cells[cells.code], of_names[names.code])

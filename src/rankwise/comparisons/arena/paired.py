@@ -10,6 +10,7 @@ from scipy.sparse import csc_array, csr_array
 from rankwise.comparisons.arena.newton import LocalExpansion, ScoreModel, ScoreSpread, flatness
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.native.names import count_answers
 
 KEYS_PER_ROW = 4
 """Number of possible keys for each row up to which they are counted without sorting."""
@@ -46,10 +47,19 @@ class Cells:
     @classmethod
     def of(cls, table: ComparisonTable, covariates: FloatArray, *, by_judge: bool = False) -> Self:
         """Aggregate a table, linearly in its rows for few items, with one sort otherwise."""
-        n_items, swap = table.n_items, table.first > table.second
+        n_items, n_pairs = table.n_items, table.n_items**2
+        # few possible pairs, and nothing but items: count them without sorting
+        if covariates.shape[1] == 0 and not by_judge and 3 * n_pairs <= KEYS_PER_ROW * table.n_rows:
+            sums = np.zeros(3 * n_pairs)
+            count_answers(table.first, table.second, table.outcome, table.weight, n_items, sums)
+            pair, *answers = _occurring(sums.reshape(-1, 3))
+            lost, tied, won = answers
+            first, second = np.divmod(pair, n_items)
+            return cls(n_items, first, second, won, lost, tied, np.zeros((len(pair), 0)))
+        swap = table.first > table.second
         low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
         # code of the pair and the judge, the smaller item first
-        code, n_codes = low * n_items + high, n_items**2
+        code, n_codes = low * n_items + high, n_pairs
         labels = table.judge if by_judge else None
         n_judges = 0 if labels is None else labels.n_names
         if labels is not None:
@@ -119,6 +129,12 @@ def _distinct_rows(code: IntArray, columns: FloatArray) -> tuple[IntArray, IntAr
     return row, code
 
 
+def _occurring(total: FloatArray) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
+    """Return the codes that occur, and the weight of the answers 0, 1 and 2 of each."""
+    codes = np.flatnonzero(total @ np.ones(3))  # weights are above 0
+    return codes, *np.ascontiguousarray(total[codes].T)
+
+
 def _counted(
     code: IntArray, n_codes: int, answer: IntArray, weight: FloatArray
 ) -> tuple[IntArray, FloatArray, FloatArray, FloatArray]:
@@ -126,9 +142,7 @@ def _counted(
     key, n_keys = 3 * code + answer, 3 * n_codes
     # few possible keys: count them without sorting
     if n_keys <= KEYS_PER_ROW * len(key):
-        total = sum_by(key, weight, n_keys).reshape(-1, 3)
-        codes = np.flatnonzero(total @ np.ones(3))  # weights are above 0
-        return codes, *np.ascontiguousarray(total[codes].T)
+        return _occurring(sum_by(key, weight, n_keys).reshape(-1, 3))
     # equal weights: run lengths of the sorted keys; otherwise sums over the runs
     if (weight == weight[0]).all():
         key = np.sort(key)

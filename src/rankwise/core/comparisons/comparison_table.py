@@ -184,12 +184,16 @@ class ComparisonTable:
         unread : tuple of str
             Columns of the source that were not read.
         """
-        ends = _joined(first, second)
-        n_rows = len(ends) // 2
+        ends = _ends(first, second)
+        n_rows = len(ends[0])
         if n_rows == 0:
             raise NothingToLearnError("The table must hold at least one comparison: got none.")
-        labels = Labels.of(ends) if names is None else _among(ends, names)
-        one, other = labels.index[:n_rows], labels.index[n_rows:]
+        # each different name of either column is looked up once
+        known = _joined(*ends)
+        labels = Labels.of(known) if names is None else _among(known, names)
+        n_first = len(ends[0].values)
+        one = freeze(labels.index[:n_first][ends[0].code])
+        other = freeze(labels.index[n_first:][ends[1].code])
         _refuse_same(one, other, labels.names)
         given = covariates or {}
         columns = [_numbers(name, values, n_rows) for name, values in given.items()]
@@ -365,7 +369,7 @@ def _sorted(names: list[Any]) -> list[Any]:
 
 
 def _as_names(names: list[Any]) -> NDArray[Any]:
-    if all(isinstance(name, str) for name in names):
+    if {*map(type, names)} == {str} or all(isinstance(name, str) for name in names):
         return np.array(names, dtype=str)
     if all(isinstance(name, int) and not isinstance(name, bool) for name in names):
         return np.array(names, dtype=np.int64)
@@ -386,8 +390,8 @@ def _column(entries: NDArray[Any]) -> Column:
         raise InvalidInputError(f"Names must be text or numbers: {error}.") from error
 
 
-def _joined(first: Any, second: Any) -> Column:
-    """Return the items of all rows: the first ones, and then the second ones."""
+def _ends(first: Any, second: Any) -> tuple[Column, Column]:
+    """Return the first and the second items of all rows."""
     ends = [
         end if isinstance(end, Column) else as_array(name, end)
         for name, end in (("first", first), ("second", second))
@@ -399,18 +403,23 @@ def _joined(first: Any, second: Any) -> Column:
             f"{shapes[0]} and {shapes[1]}."
         )
     one, other = (end if isinstance(end, Column) else _column(end) for end in ends)
+    return one, other
+
+
+def _joined(one: Column, other: Column) -> Column:
+    """Return the different items of two columns, those of the first before; refuse missing ones."""
     kinds = {one.values.dtype.kind, other.values.dtype.kind}
     values = [end.values.astype(object) if len(kinds) > 1 else end.values for end in (one, other)]
-    code = np.concatenate([one.code, other.code + len(one.values)])
-    joined = Column(np.concatenate(values), code)
-    words = joined.values.astype(object)
+    joined = np.concatenate(values)
+    words = joined.astype(object)
     missing = missing_cells(words)
     if not missing.any():
         missing = np.asarray(words == "", dtype=bool)
     if missing.any():
-        row = int(np.argmax(missing[code])) % len(one)
+        lacks = np.split(missing, [len(one.values)])
+        row = int(np.argmax(lacks[0][one.code] | lacks[1][other.code]))
         raise InvalidInputError(f"Every comparison must name two items: row {row} lacks one.")
-    return joined
+    return Column(joined, np.arange(len(joined)))
 
 
 def _among(column: Column, names: Any) -> Labels:
@@ -449,6 +458,8 @@ def _outcomes(outcome: ArrayLike | None, n_rows: int) -> IntArray:
         return np.ones(n_rows, dtype=np.intp)
     values = np.asarray(outcome)
     check_length("outcome", values, n_rows, "the table")
+    if values.dtype.kind == "i" and values.min() >= SECOND_WON and values.max() <= FIRST_WON:
+        return values.astype(np.intp)
     known = (values == FIRST_WON) | (values == TIED) | (values == SECOND_WON)
     if not np.all(known):
         row = int(np.argmin(known))
