@@ -192,7 +192,7 @@ def test_a_ranking_as_a_frame(make):
 
 def test_rank_needs_queries_as_score_does():
     ranker = RankRLS().fit(X, COLUMNS["grade"], qid=QUERIES)
-    with pytest.raises(InvalidInputError, match="`rank` must be given `qid`, .* the same id"):
+    with pytest.raises(InvalidInputError, match="`rank` must be given `qid`, .* one id for all"):
         ranker.rank(X[:3])
     with pytest.raises(InvalidInputError, match="`score` must be given `qid`"):
         ranker.score(X, COLUMNS["grade"])

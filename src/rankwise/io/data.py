@@ -57,6 +57,8 @@ class ItemColumns(NamedTuple):
     ``categories`` are the features that hold text. Columns whose contents rule them out as features
     are in ``left_out``, each with the reason. ``positive`` is the label that ranks above, where the
     column of scores holds labels. ``forms`` says how numbers are written that are not plain.
+    ``texts`` are the columns whose texts are matched, that of the queries first; they are also
+    among the categories.
     """
 
     features: list[str]
@@ -67,6 +69,7 @@ class ItemColumns(NamedTuple):
     left_out: tuple[tuple[str, str], ...] = ()
     positive: str | None = None
     forms: tuple[tuple[str, str], ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 @final

@@ -8,9 +8,9 @@ left out. Everything but plain numbers is told to the user and remembered with t
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.comparisons.dates import as_days, order_of_dates
 from rankwise.core.display import listed
 from rankwise.core.errors import InvalidInputError, RankwiseError
+from rankwise.core.words import matching_columns
 from rankwise.io.data import ColumnNames, ItemColumns, is_date
 
 Cells: TypeAlias = FloatArray | list[str]
@@ -73,26 +74,43 @@ class FeatureRules:
     are_named: bool = False
 
     def read(
-        self, columns: ItemColumns, cells: Iterable[Cells]
+        self,
+        columns: ItemColumns,
+        cells: Iterable[Cells],
+        ids: Sequence[Any] | None = None,
     ) -> tuple[dict[str, Feature], ItemColumns]:
-        """Return the features that are kept, and the columns with what was found of them."""
+        """Return the features that are kept, and the columns with what was found of them.
+
+        With the ``ids`` of the queries, texts of items are kept if they match those of queries.
+        """
         kept: dict[str, Feature] = {}
         text, forms, left_out = [], [], []
         for name, given in zip(columns.features, cells, strict=True):
             values, form, reason = self._feature(name, given)
             if reason:
                 left_out.append((name, reason))
-                continue
+            elif form:
+                forms.append((name, form))
+            if not reason or isinstance(values, list):
+                kept[name] = values
             if isinstance(values, list):
                 text.append(name)
-            if form:
-                forms.append((name, form))
-            kept[name] = values
+        # texts that match those of queries, which may be their ids
+        texts: tuple[str, ...] = ()
+        if ids is not None and self.finds:
+            texts = _matching_texts(kept, columns.qid, ids)
+        left_out = [(name, reason) for name, reason in left_out if name not in texts]
+        gone = {name for name, _ in left_out}
+        if texts and texts[0] not in kept:
+            kept[texts[0]] = [str(one) for one in ids or ()]
+            text.append(texts[0])
+        kept = {name: values for name, values in kept.items() if name not in gone}
         return kept, columns._replace(
             features=list(kept),
-            categories=tuple(text),
+            categories=tuple(name for name in text if name not in gone),
             forms=tuple(forms),
             left_out=(*columns.left_out, *left_out),
+            texts=texts,
         )
 
     def _feature(self, name: str, cells: Cells) -> tuple[Feature, str, str]:
@@ -133,6 +151,17 @@ class FeatureRules:
             f"{self.names.owner}, row {row + 1}, column {name!r}: expected {expected}, got "
             f"{words[row]!r}."
         )
+
+
+def _matching_texts(
+    kept: Mapping[str, Feature], qid: str | None, ids: Sequence[Any]
+) -> tuple[str, ...]:
+    """Return the columns of text that match, that of the queries first."""
+    words: dict[str, Sequence[Any]] = {k: v for k, v in kept.items() if isinstance(v, list)}
+    if qid is not None and qid not in kept and all(isinstance(one, str) for one in ids):
+        words[qid] = ids
+    found = matching_columns(words, ids)
+    return () if found is None else (found[0], *found[1])
 
 
 def _categories(cells: Cells) -> list[str | None]:
@@ -256,8 +285,11 @@ def described(columns: ItemColumns, asked: Collection[str] = ()) -> list[str]:
     found = [f"{what} from {name!r}" for what, name in roles if name and what not in asked]
     if columns.features and "features" not in asked:
         found.append(f"features from {listed(columns.features)}")
-    if columns.categories:
-        found.append(f"categories in {listed(list(columns.categories))}")
+    if categories := [name for name in columns.categories if name not in columns.texts]:
+        found.append(f"categories in {listed(categories)}")
+    if columns.texts:
+        query, *texts = columns.texts
+        found.append(f"text in {listed(texts)}, matched with {query}")
     found += [f"{name} as numbers ({form})" for name, form in columns.forms]
     if columns.left_out:
         shown = ", ".join(f"{name} ({reason})" for name, reason in columns.left_out)
@@ -273,6 +305,7 @@ def kept_columns(columns: ItemColumns) -> dict[str, list[str]]:
         **{role: [name] for role, name in roles if name is not None},
         **({} if columns.positive is None else {"positive": [columns.positive]}),
         "categories": list(columns.categories),
+        **({"texts": list(columns.texts)} if columns.texts else {}),
         **{
             key: list(part)
             for first, second, found in pairs
@@ -296,4 +329,5 @@ def columns_kept(kept: Mapping[str, list[str]], features: Iterable[str]) -> Item
         left_out=tuple(zip(kept.get("left_out", ()), kept.get("reasons", ()), strict=True)),
         positive=positive,
         forms=tuple(zip(kept.get("formed", ()), kept.get("forms", ()), strict=True)),
+        texts=tuple(kept.get("texts", ())),
     )

@@ -220,6 +220,7 @@ def features_by_rules(
     named: Collection[str],
     *,
     has_qid: bool,
+    qid: str | None = None,
     features: str | Sequence[str] | None = None,
     categories: str | Sequence[str] | None = None,
 ) -> tuple[Any, ItemColumns | None]:
@@ -236,6 +237,8 @@ def features_by_rules(
         Those that hold something else.
     has_qid : bool
         Whether queries are known.
+    qid : str, optional
+        The column of the queries.
     features, categories : optional
         As in `read_table`; features default to all that are left.
     """
@@ -250,19 +253,22 @@ def features_by_rules(
         return X, None
     names = ColumnNames.of_frame(table.columns)
     known = tuple(names.chosen(categories or (), "categories"))
-    columns = ItemColumns([name for name in names.names if name not in named], None, None)
+    named = [names.required(name, "X") for name in named]
+    qid = None if qid is None else names.required(qid, "qid")
+    columns = ItemColumns([name for name in names.names if name not in named], None, qid)
+    ids = None if qid is None else [str(one) for one in table.get_column(qid).to_list()]
     if features is not None:
         columns = columns._replace(features=names.chosen(features, "features"))
     elif named:
         # as for files: the column of names of items, and the index of pandas, are no features
-        item = names.usual_item(list(named)) if has_qid else None
+        item = names.usual_item(named) if has_qid else None
         columns = names.without_index(columns._replace(item=item))
         refuse_queries(columns.features, has_qid=has_qid)
         for name in columns.features:
             if name not in known and table.get_column(name).dtype.is_numeric():
                 refuse_doubtful(names, table, name, has_qid=has_qid)
     rules = FeatureRules(names, has_qid, known, are_named=features is not None)
-    kept, columns = rules.read(columns, (_cells(table, name) for name in columns.features))
+    kept, columns = rules.read(columns, (_cells(table, name) for name in columns.features), ids)
     return _with_visible_names(_replaced(table.select(columns.features), kept)), columns
 
 

@@ -53,6 +53,7 @@ from rankwise.rankers.reading import (
     names_of_items,
     read_comparisons_of,
     read_rows,
+    require_qid,
 )
 from rankwise.rankers.storage import save
 from rankwise.selection.path import as_measure
@@ -179,21 +180,12 @@ class Ranker(BaseEstimator, ABC):
             of the rows.
         """
         if qid is None:
-            self._require_qid("rank", "For items of a single query, give the same id for all.")
+            require_qid(self, "rank", "For items of a single query, give one id for all.")
         if as_frame is True and items is None:
             items = names_of_items(self, X, qid)
         qid, items = map(on_host, read_columns(X, qid=qid, items=items))
         scores = on_host(self.predict(X, qid=qid))
         return as_given(self._in_order(X, scores, qid, k, as_frame=as_frame, items=items), X)
-
-    def _require_qid(self, method: str, advice: str) -> None:
-        """Refuse a call without queries of a ranker that was fitted with them."""
-        check_is_fitted(self)
-        if self.fitted_with_qid_:
-            raise InvalidInputError(
-                f"`{method}` must be given `qid`, since this ranker was fitted with it: scores are "
-                f"comparable only within a query. {advice}"
-            )
 
     def _in_order(
         self,
@@ -269,7 +261,8 @@ class Ranker(BaseEstimator, ABC):
         if y is None:
             return self._score_pairs(X, qid, pairs, pair_weight)
         if qid is None:
-            self._require_qid(
+            require_qid(
+                self,
                 "score",
                 "Pass qid=..., and in cross-validation enable metadata routing: "
                 "sklearn.set_config(enable_metadata_routing=True).",

@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import Matrix
 from rankwise.core.errors import InvalidInputError
@@ -151,12 +152,27 @@ def read_scored(
         features = features_to_learn(X, named, has_qid=has_qid)
     else:
         features, columns = features_by_rules(
-            X, named, has_qid=has_qid, features=raw.features, categories=raw.categories
+            X,
+            named,
+            has_qid=has_qid,
+            qid=roles.get("qid"),
+            features=raw.features,
+            categories=raw.categories,
         )
         if columns is not None:
-            columns = columns._replace(y=roles.get("y"), qid=roles.get("qid"))
+            columns = columns._replace(y=roles.get("y"))
             ranker.table_columns_ = kept_columns(columns)
     return on_host(features), *map(on_host, given)
+
+
+def require_qid(ranker: Any, method: str, advice: str) -> None:
+    """Refuse a call without queries of a ranker that was fitted with them."""
+    check_is_fitted(ranker)
+    if ranker.fitted_with_qid_:
+        raise InvalidInputError(
+            f"`{method}` must be given `qid`, since this ranker was fitted with it: scores are "
+            f"comparable only within a query. {advice}"
+        )
 
 
 def known_rows(ranker: Any, X: Any) -> Any:

@@ -190,7 +190,8 @@ def _raw_rows(
     table: DataTable, columns: ItemColumns, rules: FeatureRules
 ) -> tuple[NDArray[Any], ItemColumns]:
     """Return features that may hold text and blanks, and the columns with what was found."""
-    kept, columns = rules.read(columns, table.cells(columns.features))
+    ids = None if columns.qid is None or not rules.finds else table.words(columns.qid)
+    kept, columns = rules.read(columns, table.cells(columns.features), ids)
     n_items = len(next(iter(kept.values()), ()))
     X = np.empty((n_items, len(kept)), dtype=object if columns.categories else float)
     for j, cells in enumerate(kept.values()):
