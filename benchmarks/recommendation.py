@@ -1,8 +1,7 @@
 """Factors of users and items from 100,000 ratings, beside alternating least squares.
 
-CPU seconds of whole calls on one core, and what their rankings of held-out ratings are worth. The
-first row is the shortest run there is, one sweep: what it takes to rank as well as the peer, or
-better.
+CPU seconds of whole calls on one core, and what their rankings of held-out ratings are worth. More
+sweeps than the default lower the objective, but rank what was held out no better.
 """
 
 import time
@@ -74,7 +73,7 @@ def compare(R: csr_array, held_out: csr_array, tol: float, name: str, repeats: i
 
 def table() -> list[Row]:
     R, held_out = stars(N_USERS, N_ITEMS, N_RATINGS)
-    settings = ((0.3, "tol=0.3", 3), (1e-2, "the default", 2), (1e-3, "tol=1e-3", 1))
+    settings = ((0.3, "the default", 5), (1e-2, "tol=1e-2", 2), (1e-3, "tol=1e-3", 1))
     with one_core():
         ranking(R[:50], held_out[:50], 0.3)  # warm-up
         return [compare(R, held_out, *setting) for setting in settings]

@@ -101,7 +101,7 @@ QUICK: dict[str, dict[str, object]] = {
         "N_SORTED": 2,
         "MOST_SORTED": 20,
     },
-    "arena": {"N_WORLDS": 2, "N_COVERED": 2},
+    "arena": {"N_WORLDS": 2, "N_COVERED": 2, "N_LATER": 2},
     "audit": {"N_WORLDS": 2, "N_ROWS": 1000},
     "time_ordered": {"N_TEAMS": 8, "N_YEARS": 3, "SEASONS": (2019,)},
 }

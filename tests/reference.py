@@ -661,6 +661,19 @@ def scores_without_queries(K, listed, qid, out, alpha):
     return Z @ fit_primal(Z, L, r, alpha)
 
 
+def left_out_loss(Z, splits, alpha):
+    """Return the weighted squared error of left-out pairs by fits to the others.
+
+    ``splits`` lists the pairs learned from and the pairs judged, as (i, j, target, weight).
+    """
+    loss = 0.0
+    for learned, judged in splits:
+        fits = Z.shape[1] and any(weight for *_, weight in learned)
+        f = Z @ fit_least_squares(Z, learned, alpha) if fits else np.zeros(len(Z))
+        loss += sum(w * (z - (f[i] - f[j])) ** 2 for i, j, z, w in judged)
+    return loss
+
+
 def greatest_with_first_relevant(scores, hits, decay, discounts):
     """Return the greatest score less the worth of the first relevant item, over all rankings."""
     best = -np.inf

@@ -12,12 +12,8 @@ from rankwise.core.registry import offer
 __version__ = "0.1.0"
 
 _HOMES = {
-    "rankwise.automatic.auto_ranker": [
-        "AutoRanker",
-        "HonestValue",
-        "RankerEntry",
-        "RankerLeaderboard",
-    ],
+    "rankwise.automatic.auto_ranker": ["AutoRanker"],
+    "rankwise.automatic.results": ["RankerEntry", "RankerLeaderboard"],
     "rankwise.automatic.search_ranker": ["SearchRanker"],
     "rankwise.core.clicks": ["click_propensities"],
     "rankwise.core.errors": [
@@ -53,6 +49,7 @@ _HOMES = {
     "rankwise.rankers.dorm.factorization.ranking_factorization": ["RankingFactorization"],
     "rankwise.comparisons.gp.preference_gp": ["PreferenceGP"],
     "rankwise.comparisons.gp.average": ["LengthScaleAverage", "average_over_length_scales"],
+    "rankwise.measures.honest_value": ["HonestValue"],
     "rankwise.rankers.kpcrank.kpc_rank": ["KPCRank", "KPCRankCV"],
     "rankwise.rankers.linear.linear_rank_rls": ["LinearRankRLS"],
     "rankwise.rankers.base": ["RankerPath"],
@@ -64,6 +61,7 @@ _HOMES = {
     ],
     "rankwise.rankers.pipeline": ["RankerPipeline"],
     "rankwise.rankers.rls.rank_rls": ["RankRLS"],
+    "rankwise.rankers.rls.greedy_rank_rls": ["GreedyRankRLS"],
     "rankwise.rankers.rls.rank_rls_cv": ["RankRLSCV"],
     "rankwise.rankers.trees.boosted_ranker": ["BoostedRanker"],
     "rankwise.rankers.svm.rank_svm": ["RankSVM"],

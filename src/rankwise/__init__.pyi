@@ -7,9 +7,8 @@ from rankwise.apps.report.report import make_report as make_report
 from rankwise.apps.serve.server import make_app as make_app
 from rankwise.apps.serve.server import serve_ranker as serve_ranker
 from rankwise.automatic.auto_ranker import AutoRanker as AutoRanker
-from rankwise.automatic.auto_ranker import HonestValue as HonestValue
-from rankwise.automatic.auto_ranker import RankerEntry as RankerEntry
-from rankwise.automatic.auto_ranker import RankerLeaderboard as RankerLeaderboard
+from rankwise.automatic.results import RankerEntry as RankerEntry
+from rankwise.automatic.results import RankerLeaderboard as RankerLeaderboard
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
 from rankwise.comparisons.arena.rating import leaderboard as leaderboard
 from rankwise.comparisons.arena.rating import suspect_answers as suspect_answers
@@ -65,6 +64,7 @@ from rankwise.measures.graded import ERU as ERU
 from rankwise.measures.graded import NDCG as NDCG
 from rankwise.measures.graded import WTA as WTA
 from rankwise.measures.graded import Utility as Utility
+from rankwise.measures.honest_value import HonestValue as HonestValue
 from rankwise.measures.pairwise import AUC as AUC
 from rankwise.measures.pairwise import Concordance as Concordance
 from rankwise.measures.pairwise import Disagreement as Disagreement
@@ -96,6 +96,7 @@ from rankwise.rankers.pipeline import RankerPipeline as RankerPipeline
 from rankwise.rankers.rls.any_model import PairDifference as PairDifference
 from rankwise.rankers.rls.any_model import PairEstimate as PairEstimate
 from rankwise.rankers.rls.any_model import leave_pair_out as leave_pair_out
+from rankwise.rankers.rls.greedy_rank_rls import GreedyRankRLS as GreedyRankRLS
 from rankwise.rankers.rls.rank_rls import RankRLS as RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV as RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate as AUCEstimate

@@ -19,6 +19,7 @@ OWNERS = {
     "fit": [rankwise.AutoRanker],
     "auto": [rankwise.AutoRanker],
     "rls": [rankwise.RankRLS, rankwise.RankRLSCV],
+    "greedy": [rankwise.GreedyRankRLS],
     "linear": [rankwise.LinearRankRLS],
     "svm": [rankwise.RankSVM, rankwise.RankSVM.fit_path],
     "kpcrank": [rankwise.KPCRank, rankwise.KPCRankCV],
@@ -45,12 +46,12 @@ PANELS = {
 
 BY_HAND = (
     "X", "y", "qid", "sample_weight", "pairs", "pair_margin", "pair_weight", "measure",
-    "confidence", "comparisons", "columns", "ranker", "path", "feature_names",
+    "confidence", "comparisons", "columns", "ranker", "path", "feature_names", "held_out",
     "features", "categories",
 )  # fmt: skip
 """What commands read from files, or declare themselves."""
 
-OF_PYTHON = ("progress", "warm_start", "roc", "alpha_per_output", "n_functions", "n_diverse")
+OF_PYTHON = ("progress", "warm_start", "roc", "alpha_per_output", "n_functions")
 """Parameters whose effect is for a Python session: what they give is not saved, or not printed."""
 
 SEED, ABOUT_SEED = "0", "Seed of the random numbers: the same command gives the same result."

@@ -3,16 +3,24 @@
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.optimize
 from sklearn.base import clone
 
 import rankwise
 from rankwise import AutoRanker, InvalidInputError, SearchRanker, evaluate, parse_measure
 from rankwise.automatic import families
-from rankwise.automatic.auto_ranker import _Board, _Tried
+from rankwise.automatic.board import (
+    LEAST_WEIGHT,
+    Board,
+    Tried,
+    least_squares_shares,
+    likelihood_shares,
+)
 from rankwise.automatic.families import FAMILIES, SettingsPath, Trial
 from rankwise.automatic.sum_of_rankers import fit_preparation, prepared_without
 from rankwise.core.errors import MissingExtraError
@@ -363,13 +371,13 @@ def board_of(y, qid, scores):
     folds = Folds.random(3, queries.index, np.random.default_rng(0))
     trial = Trial(np.zeros((len(y), 1)), data, folds, queries, parse_measure("Concordance"), 0, 0.0)
     tried = [
-        _Tried(family, 1.0, (SettingsPath(path, None),), (trial.values(path),))
+        Tried(family, 1.0, (SettingsPath(path, None),), (trial.values(path),))
         for family, path in zip(FAMILIES, scores, strict=False)
     ]
-    return _Board(trial, tried)
+    return Board(trial, tried)
 
 
-def test_families_are_weighed_by_the_evidence_that_they_are_as_good_as_the_best():
+def test_families_are_weighed_by_likelihood_and_by_least_squares():
     rng = np.random.default_rng(0)
     qid = np.repeat(np.arange(50), 6)
     y = rng.normal(size=300)
@@ -378,15 +386,39 @@ def test_families_are_weighed_by_the_evidence_that_they_are_as_good_as_the_best(
     board = board_of(y, qid, [path[None] for path in (100.0 * one, two, noise)])
     choice = board.choice()
     assert choice.shares.sum() == pytest.approx(1.0)
-    assert choice.shares[2] == 0.0
+    # the likelihood that the deficit to the best family is 0, by its t-value
     means = choice.values[:2].mean(axis=1)
     best, other = np.argmax(means), np.argmin(means)
     deficit = choice.values[best] - choice.values[other]
     t = deficit.mean() / (deficit.std() / np.sqrt(50))
-    weights = np.array([1.0, np.exp(-0.5 * t**2)])
-    np.testing.assert_allclose(choice.shares[[best, other]], weights / weights.sum())
+    likely = np.zeros(3)
+    likely[[best, other]] = np.array([1.0, np.exp(-0.5 * t**2)]) / (1.0 + np.exp(-0.5 * t**2))
+    # the squares of the scores less the means of their queries
+    queries = Queries.from_qid(qid)
+    inside = [s - queries.spread(queries.mean(s)) for s in (*choice.parts, y)]
+    squares = scipy.optimize.nnls(np.stack(inside[:-1], axis=1), inside[-1])[0]
+    expected = (likely + squares / squares.sum()) / 2.0
+    expected[expected < LEAST_WEIGHT * expected.max()] = 0.0
+    np.testing.assert_allclose(choice.shares, expected / expected.sum(), atol=1e-9)
     entries = board.leaderboard(choice).entries
     assert entries[0].value > max(entry.value for entry in entries[1:])
+
+
+def test_families_that_only_help_together_are_both_used():
+    """A likelihood alone gives all to the better one as queries grow."""
+    rng = np.random.default_rng(0)
+    qid = np.repeat(np.arange(2000), 5)
+    parts = rng.normal(size=(2, len(qid)))
+    board = board_of(1.5 * parts[0] + parts[1], qid, parts[:, None])
+    choice = board.choice()
+    assert likelihood_shares(choice.values, board.trial.query_weight)[1] == 0.0
+    assert choice.shares[1] > 0.1
+    assert board.leaderboard(choice).entries[0].value > choice.values.mean(axis=1).max() + 0.05
+
+
+def test_scores_that_help_nowhere_share_alike():
+    shares = least_squares_shares(np.zeros((2, 4)), np.array([1.0, -1.0, 2.0, -2.0]))
+    np.testing.assert_array_equal(shares, [0.5, 0.5])
 
 
 def test_the_honest_value_of_settings_chosen_among_noise_is_chance():
@@ -445,3 +477,189 @@ def test_no_more_memory_is_taken_than_stated():
         done = subprocess.run(command, capture_output=True, check=True)
     taken, stated = map(int, done.stdout.split())
     assert 0 < taken < stated
+
+
+def drawn_in_time(n_queries=80, seed=0, drift=0.0):
+    """Draw queries of some dates, a few on each, whose weights drift."""
+    rng = np.random.default_rng(seed)
+    day = np.sort(rng.integers(n_queries // 2, size=n_queries))
+    qid = np.repeat(np.arange(n_queries), 6)
+    X = rng.normal(size=(len(qid), 3))
+    turn = drift * day[qid] / day.max()
+    signal = np.cos(turn) * X[:, 0] + np.sin(turn) * X[:, 1] + 0.3 * rng.normal(size=len(qid))
+    dates = np.datetime64("2026-01-01") + day.astype("timedelta64[D]")
+    return X, np.digitize(signal, [0.0, 1.0]).astype(float), qid, dates[qid]
+
+
+def test_folds_in_time_learn_from_earlier_dates_only_and_keep_dates_whole():
+    rng = np.random.default_rng(0)
+    for n_folds in (2, 3, 5):
+        groups, days = np.repeat(np.arange(40), 3), np.repeat(rng.integers(15, size=40), 3)
+        folds = Folds.forward(n_folds, groups, days.astype(float))
+        assert folds.n_folds == n_folds
+        for day in range(15):
+            assert len(set(folds.fold[days == day])) <= 1
+        for k in range(n_folds):
+            kept = folds.learned_from(k)
+            assert days[kept].max() < days[folds.fold == k].min()
+    one = Folds.forward(3, np.arange(10), np.r_[np.zeros(9), 1.0])
+    assert one.fold.tolist() == [-1] * 9 + [0]
+    with pytest.raises(InvalidInputError, match="at least 2 dates"):
+        Folds.forward(3, np.arange(4), np.zeros(4))
+
+
+@pytest.fixture
+def shuffled_in_time():
+    X, y, qid, dates = drawn_in_time()
+    order = np.random.default_rng(5).permutation(len(y))
+    return X[order], y[order], qid[order], dates[order]
+
+
+@pytest.mark.filterwarnings("ignore:Features differ")
+def test_what_is_held_out_in_time_does_not_depend_on_later_grades(shuffled_in_time):
+    """Every family's held-out scores of a part stay the same whatever the later grades."""
+    X, y, qid, dates = shuffled_in_time
+    table = X.astype(object)
+    table[:, 2] = np.where(X[:, 2] > 0, "up", "down")
+    late = dates >= np.quantile(np.unique(dates).astype(int), 0.7).astype("datetime64[D]")
+    rng = np.random.default_rng(6)
+    found = []
+    for grades in (y, np.where(late, rng.permutation(y), y)):
+        watched = AutoRanker(MEASURE, time_budget=None)
+        data = TrainingData.of(len(y), grades, qid)
+        steps, rows = fit_preparation(table, data)
+        trial = watched._trial(rows, data, np.inf, dates.astype(float))
+        without = prepared_without(steps, table, data, trial.folds)
+        trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
+        found.append(watched._search(trial))
+    first, second = found
+    early = ~late[first.trial.judged_rows]
+    assert early.sum() > 20
+    for one, other in zip(first.known, second.known, strict=True):
+        for path, again in zip(one.paths, other.paths, strict=True):
+            n = min(len(path.scores), len(again.scores))  # trees end by the value of all parts
+            np.testing.assert_allclose(path.scores[:n, early], again.scores[:n, early], atol=1e-9)
+
+
+def test_the_honest_value_in_time_is_of_later_queries_than_chose(shuffled_in_time):
+    X, y, qid, dates = shuffled_in_time
+    ranker = AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid, time=dates)
+    honest = ranker.honest_value_
+    assert honest.unit == "later queries"
+    assert 30 < honest.n_queries < 50  # two of four parts of 80 queries
+    assert "unseen later queries" in ranker.report()
+    assert "later queries than were learned from" in ranker.report()
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(q=qid, day=dates, y=y)
+    same = AutoRanker(MEASURE, time_budget=1e-6).fit(frame, "y", qid="q", time="day")
+    assert same.honest_value_ == honest
+    assert list(same.feature_names_in_) == ["a", "b", "c"]
+    words = AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid, time=dates.astype(str))
+    assert words.honest_value_ == honest
+
+
+def test_where_tastes_drift_random_folds_flatter_and_folds_in_time_do_not():
+    X, y, qid, dates = drawn_in_time(400, drift=np.pi)
+    later = drawn_in_time(400, seed=1, drift=np.pi)
+    new = later[3] >= np.quantile(later[3].astype(int), 0.9).astype("datetime64[D]")
+    known = dates < np.quantile(dates.astype(int), 0.75).astype("datetime64[D]")
+    options = {"measure": MEASURE, "time_budget": 1e-6, "cv": 5}
+    data = X[known], y[known], qid[known]
+    random = AutoRanker(**options).fit(*data)
+    in_time = AutoRanker(**options).fit(*data, time=dates[known])
+    scores = in_time.predict(later[0][new], qid=later[2][new])
+    value = evaluate(later[1][new], scores, later[2][new], MEASURE).mean[0]
+    honest = in_time.honest_value_.value
+    assert value < honest < random.honest_value_.value
+    assert abs(value - honest) < abs(value - random.honest_value_.value)
+
+
+def test_dates_that_are_not_used_are_named(shuffled_in_time):
+    X, y, qid, dates = shuffled_in_time
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(q=qid, day=dates.astype(str), y=y)
+    ranker = AutoRanker(MEASURE, time_budget=1e-6).fit(frame, "y", qid="q")
+    assert "The column day holds dates" in ranker.report()
+    for wrong, message in (
+        (dates[:-1], "one entry per row"),
+        (np.full(len(y), "x"), "`time` must"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            AutoRanker(MEASURE).fit(X, y, qid=qid, time=wrong)
+
+
+def test_the_machine_s_other_work_does_not_end_the_search(monkeypatch):
+    """The budget counts the computing of this thread, so that a busy machine gives the same."""
+    ticks = iter(range(0, 10**9, 10**4))
+    monkeypatch.setattr("time.perf_counter", lambda: float(next(ticks)))
+    X, y, qid = drawn(n_queries=15)
+    assert AutoRanker(MEASURE, time_budget=1000).fit(X, y, qid=qid).ending_reason_ == "done"
+
+
+def interrupted_at(monkeypatch, name):
+    """Fit with Ctrl-C in the fit to all data of a family."""
+    X, y, qid = drawn(n_queries=25)
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    original = Board.fitted
+
+    def fitted(board, choice):
+        for entry in board.known:
+            if entry.family.name == name:
+                for path in entry.paths:
+                    object.__setattr__(path, "fit", interrupt)
+        return original(board, choice)
+
+    monkeypatch.setattr(Board, "fitted", fitted)
+    ranker = AutoRanker(MEASURE, time_budget=None, progress=lambda step: step.iteration == 6)
+    ranker.fit(X, y, qid=qid)
+    return ranker, X, qid
+
+
+def test_ctrl_c_in_the_last_fits_keeps_what_is_fitted(monkeypatch):
+    X, y, qid = drawn(n_queries=25)
+    whole = AutoRanker(MEASURE, time_budget=None, progress=lambda step: step.iteration == 6)
+    whole.fit(X, y, qid=qid)
+    used = [entry.name for entry in whole.leaderboard_.entries if entry.weight > 0.0]
+    for name in used:
+        ranker, X, qid = interrupted_at(monkeypatch, name)
+        monkeypatch.undo()
+        assert ranker.ending_reason_ == "interrupted"
+        entries = {entry.name: entry for entry in ranker.leaderboard_.entries}
+        assert "interrupted" in entries[name].note or not ranker.members_
+        assert sum(entry.weight for entry in entries.values()) == pytest.approx(1.0)
+        assert ranker.honest_value_.n_queries == 25
+        assert ranker.predict(X, qid=qid).shape == (len(X),)
+        assert "Ctrl-C ended the search" in ranker.report()
+
+
+@pytest.mark.parametrize("stage", ["leaderboard", "unseen_values", "best_column", "choice"])
+def test_ctrl_c_after_the_search_keeps_the_ranker(monkeypatch, stage):
+    original, calls = getattr(Board, stage), []
+
+    def once(board, *given):
+        if not calls:
+            calls.append(1)
+            raise KeyboardInterrupt
+        return original(board, *given)
+
+    monkeypatch.setattr(Board, stage, once)
+    X, y, qid = drawn(n_queries=15)
+    ranker = AutoRanker(MEASURE, time_budget=None, progress=lambda step: step.iteration == 3)
+    ranker.fit(X, y, qid=qid)
+    assert ranker.ending_reason_ == "interrupted"
+    assert ranker.predict(X, qid=qid).shape == y.shape
+
+
+@pytest.mark.filterwarnings("ignore:Stopped by Ctrl-C")
+def test_ctrl_c_in_the_last_trees_is_not_taken_for_an_ending():
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    X, y, qid = drawn(n_queries=25)
+    data = TrainingData.of(len(y), y, qid)
+    problem = boosted_ranker.TreeProblem.of(X, data, max_bins=63)
+    ranker = rankwise.BoostedRanker(early_stopping=False, n_trees=5, random_state=0)
+    ranker.set_params(progress=lambda step: interrupt() if step.iteration == 3 else None)
+    with pytest.raises(KeyboardInterrupt):
+        boosted_ranker.fit_to_problem(ranker, problem)

@@ -42,8 +42,9 @@ OPTIONS = {
     "--top": ["3", "0", "-1", "99999999999"],
 }
 COMMANDS = [
-    ["fit"], ["fit", "rls"], ["fit", "linear"], ["fit", "svm"], ["fit", "kpcrank"],
-    ["predict"], ["evaluate"], ["prefer"], ["leaderboard"], ["explain"], ["nonsense"], [],
+    ["fit"], ["fit", "rls"], ["fit", "greedy"], ["fit", "linear"], ["fit", "svm"],
+    ["fit", "kpcrank"], ["predict"], ["evaluate"], ["prefer"], ["leaderboard"], ["explain"],
+    ["nonsense"], [],
 ]  # fmt: skip
 WORDS = [
     "train.txt", "train.csv", "train.parquet", "pairs.csv", "scores.txt", "m.model", "none.txt",

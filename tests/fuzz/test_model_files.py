@@ -17,6 +17,7 @@ from rankwise import (
     ConditionalRankRLSCV,
     ConvergenceWarning,
     Gaussian,
+    GreedyRankRLS,
     KPCRank,
     KPCRankCV,
     LinearRankRLS,
@@ -53,6 +54,7 @@ RANKERS = {
     "SearchRanker": lambda: SearchRanker(basis=8).fit(BLANKS, P.y, P.qid),
     "BoostedRanker": lambda: BoostedRanker(n_trees=3, early_stopping=False, min_samples_leaf=3)
     .fit(P.X, P.y, P.qid),
+    "GreedyRankRLS": lambda: GreedyRankRLS(2, measure="AP").fit(P.X, P.y, P.qid),
     "LinearRankRLS": lambda: LinearRankRLS().fit(P.X, P.y, P.qid),
     "KPCRank": lambda: KPCRank(3, kernel=Gaussian(0.5)).fit(P.X, P.y, P.qid),
     "KPCRankCV": lambda: KPCRankCV(3, kernel=Gaussian(0.5)).fit(P.X, P.y, P.qid),

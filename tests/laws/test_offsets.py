@@ -8,6 +8,7 @@ from rankwise import (
     ConditionalRankRLS,
     ConditionalRankRLSCV,
     Gaussian,
+    GreedyRankRLS,
     KPCRank,
     KPCRankCV,
     LinearRankRLS,
@@ -47,6 +48,7 @@ RANKERS = [
     (RankRLSCV(ALPHAS), 30),  # hold-outs by updates
     (RankRLSCV(ALPHAS), 80),
     (RankRLSCV(ALPHAS, kernel=Gaussian(0.1)), 4),
+    (GreedyRankRLS(3), 6),
     (KPCRank(3, "linear"), 4),
     (KPCRank(10, Gaussian(0.1)), 4),
     (KPCRankCV(4, "linear"), 4),

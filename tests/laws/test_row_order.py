@@ -16,6 +16,7 @@ from rankwise import (
     AutoRanker,
     ConditionalRankRLSCV,
     Gaussian,
+    GreedyRankRLS,
     KPCRankCV,
     LinearRankRLS,
     RankRLS,
@@ -100,6 +101,15 @@ def test_queries_left_out(name, device):
         agree(fitted(ranker, p.X[p.order], p.y[p.order], qid=p.qid[p.order]), expected, p.base)
         first, second = np.nonzero((p.row[:, None] == p.row) & (p.qid[:, None] == p.qid))
         assert np.array_equal(expected.held_out_scores_[first], expected.held_out_scores_[second])
+
+
+def test_features_chosen_by_queries_left_out():
+    for seed in SEEDS:
+        p = Repeated(seed)
+        expected = GreedyRankRLS(4).fit(p.X, p.y, qid=p.qid)
+        found = GreedyRankRLS(4).fit(p.X[p.order], p.y[p.order], qid=p.qid[p.order])
+        np.testing.assert_array_equal(found.features_, expected.features_)
+        agree(found, expected, p.base)
 
 
 @pytest.mark.parametrize("device", HERE, ids=str)

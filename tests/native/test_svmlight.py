@@ -1,5 +1,6 @@
 """Parsed lines against a pattern for lines."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -138,3 +139,84 @@ def test_entries_are_written_into_zeros(dtype):
     right = np.zeros((5, 3))
     right[1, 0], right[3, 1] = 0.5, 2.0
     np.testing.assert_array_equal(X, right)
+
+
+def rows_of(text, n_columns, n_most=10):
+    """Return the rows that a text begins with, and the rest; None where it is read otherwise."""
+    given = np.frombuffer(text, np.uint8)
+    out = np.full((n_most, n_columns), 7.0)
+    n_rows, end = svmlight.parse_json_rows(given, text.index(b"["), out)
+    return (out[:n_rows], text[end:]) if n_rows else None
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\n\t\r "])
+def test_rows_are_read_as_by_json(blank):
+    rng = np.random.default_rng(0)
+    numbers = [rng.normal(), 1e-310, 0.0, -0.0, 5e300, 0.1, -7, 0, 123456789012345678, 1e22, 2.5e-7]
+    rows = [rng.permutation(numbers).tolist() for _ in range(6)]
+    words = [f"{blank},{blank}".join(map(str, row)) for row in rows]
+    items = "".join(
+        ["[", blank, f"{blank},".join(f"[{blank}{w}{blank}]" for w in words), blank, "]"]
+    )
+    found, rest = rows_of(f'{{"items": {items}}}'.encode(), len(numbers))
+    assert found.view(np.int64).tolist() == np.array(json.loads(items)).view(np.int64).tolist()
+    assert rest == b"}"
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "",
+        "-",
+        "+1",
+        ".5",
+        "1.",
+        "1.e3",
+        "01",
+        "-01",
+        "1e",
+        "1e+",
+        "1e999",
+        "NaN",
+        "-Infinity",
+        "null",
+        "true",
+        '"1"',
+        "[1]",
+        "0x1",
+        "1_0",
+        "1 2",
+        "1234567890123456789",
+        "0.12345678901234567890123",
+    ],
+)
+def test_what_is_no_short_number_is_left_to_json(word):
+    assert rows_of(f'{{"items": [[0.5, {word}]]}}'.encode(), 2) is None
+    assert rows_of(f'{{"items": [[{word}, 0.5]]}}'.encode(), 2) is None
+
+
+@pytest.mark.parametrize(
+    "items",
+    [
+        "[]",
+        "[[]]",
+        "[[1, 2], []]",
+        "[[1, 2, 3]]",
+        "[[1]]",
+        "[[1, 2],]",
+        "[[1, 2,]]",
+        "[,[1, 2]]",
+        "[[1, 2]",
+        "[[1, 2",
+        "[1, 2]",
+        "[[1, 2] [1, 2]]",
+        "[[1, 2], [1, 2], [1, 2]]",
+    ],
+)
+def test_lists_of_another_form_are_left_to_json(items):
+    assert rows_of(f'{{"items": {items}}}'.encode(), 2, n_most=2) is None
+
+
+def test_minus_zero_is_zero_as_an_integer_alone():
+    found, _ = rows_of(b"[[-0, -0.0, -0e0]]}", 3)
+    assert np.signbit(found).tolist() == [[False, True, True]]

@@ -17,6 +17,7 @@ from rankwise import (
     Concordance,
     ConjugateGradients,
     Gaussian,
+    GreedyRankRLS,
     InvalidInputError,
     Laplacian,
     Linear,
@@ -155,6 +156,18 @@ def test_the_path_of_a_search_comes_back(tmp_path):
     path = rankwise.load(tmp_path / "m").path_
     assert path.measure == rankwise.AP
     np.testing.assert_array_equal(path.per_query, ranker.path_.per_query)
+
+
+def test_chosen_features_come_back_and_others_are_refused(tmp_path):
+    ranker = GreedyRankRLS(2).fit(P.X, P.y, qid=P.qid)
+    ranker.save(tmp_path / "m")
+    again = rankwise.load(tmp_path / "m")
+    np.testing.assert_array_equal(again.features_, ranker.features_)
+    np.testing.assert_array_equal(again.path_.grid, [1, 2])
+    ranker.features_ = np.array([0, 3])
+    ranker.save(tmp_path / "m")
+    with pytest.raises(rankwise.ModelFileError, match="features_"):
+        rankwise.load(tmp_path / "m")
 
 
 def test_an_alpha_for_each_output_comes_back(tmp_path):

@@ -72,13 +72,13 @@ class Trial:
     folds : Folds
         The folds that are held out in turn, the same for every family.
     judged : Queries
-        The groups that are judged: the queries or, without queries, the folds.
+        The groups of held-out items that are judged: the queries or, without queries, the folds.
     measure : Measure
         The measure that decides.
     seed : int
         Draws basis rows.
     deadline : float
-        When to stop, by `time.perf_counter`.
+        When to stop, by `time.thread_time`, which does not count the work of other programs.
     without : tuple of Trial
         For each fold, the same with rows that were prepared without its scores; empty if all folds
         share their rows.
@@ -109,7 +109,7 @@ class Trial:
 
     def is_over(self) -> bool:
         """Return whether time is up."""
-        return time.perf_counter() > self.deadline
+        return time.thread_time() > self.deadline
 
     @cached_property
     def _cache(self) -> dict[str, Any]:
@@ -167,16 +167,34 @@ class Trial:
     @cached_property
     def query_weight(self) -> FloatArray:
         """The weight of each judged query in the measure."""
-        return self.measure.prepare(Judgements.of(self.data.scores, self.judged)).weight
+        return self.measure.prepare(Judgements.of(self.grades, self.judged)).weight
+
+    @cached_property
+    def judged_rows(self) -> IntArray | slice:
+        """The items that some fold holds out."""
+        held = self.folds.fold >= 0
+        return slice(None) if held.all() else np.flatnonzero(held)
+
+    @cached_property
+    def grades(self) -> FloatArray:
+        """The given scores of the judged items."""
+        return self.data.scores[self.judged_rows]
+
+    @cached_property
+    def fold_of_query(self) -> IntArray:
+        """The fold of each judged query."""
+        fold = np.empty(self.judged.n_queries, dtype=np.intp)
+        fold[self.judged.index] = self.folds.fold[self.judged_rows]
+        return fold
 
     def values(self, scores: FloatArray) -> FloatArray:
-        """Return the values of score vectors in every judged query; larger is better."""
+        """Return the values of scores of the judged items in every query; larger is better."""
         tied = equal_ties(scores[:, :, None], self.judged.index, np.zeros(len(scores)))[:, :, 0]
-        values = self.measure.values_many(self.data.scores, tied, self.judged)
+        values = self.measure.values_many(self.grades, tied, self.judged)
         return values if self.measure.greater_is_better else -values
 
     def value(self, scores: FloatArray) -> float:
-        """Return the overall value of a score vector; larger is better."""
+        """Return the overall value of a score vector of the judged items; larger is better."""
         return float(weighted_mean(self.values(scores[None]), self.query_weight)[0])
 
     def pipeline(self, kind: FeatureSet, ranker: Ranker) -> RankerPipeline:
@@ -256,9 +274,10 @@ def _held_out_scores(
 ) -> FloatArray:
     """Return the scores without each fold, for every alpha.
 
-    Refits replace the closed form where there are no queries, or where folds have their own rows.
+    Refits replace the closed form where there are no queries, where folds have their own rows, or
+    where they follow each other in time.
     """
-    if trial.data.has_qid and not trial.without:
+    if trial.data.has_qid and not trial.without and not trial.folds.is_forward:
         graph = PreferenceGraph.of(trial.data, ties=ties)
         return leave_query_out(make_space(trial), graph, trial.folds, alphas).scores[:, :, 0]
     rls = RankRLS(ties=ties)
@@ -296,11 +315,10 @@ def _refitted(
 ) -> FloatArray:
     """Return held-out scores by fits without each fold, a path of rankers each."""
     scores = np.full((n_settings, trial.data.n_items), np.nan)
-    everything = np.arange(trial.data.n_items)
     # train without the fold along the grid, and score the fold
     for fold in range(trial.folds.n_folds):
         out = np.flatnonzero(trial.folds.fold == fold)
-        kept = np.setdiff1d(everything, out, assume_unique=True)
+        kept = np.flatnonzero(trial.folds.learned_from(fold))
         X = features(trial.for_fold(fold))
         for k, ranker in enumerate(path(X[kept], trial.data.take(kept))):
             scores[k, out] = ranker.predict(X[out])
@@ -324,6 +342,7 @@ def _hinge(kind: FeatureSet) -> Search:
             ranker = svm._at("C", HINGE_CS[k])
             data = trial.data
             ranker.fit(trial.features(kind), data.scores, trial.qid, data.sample_weight)
+            _uninterrupted([ranker])
             return trial.pipeline(kind, ranker)
 
         return [SettingsPath(_refitted(trial, features, path, len(HINGE_CS)), fit)]
@@ -393,7 +412,7 @@ def _trees(loss: Any) -> Search:
         values: list[float] = []
 
         def improves(stages: list[FloatArray]) -> bool:
-            values.append(trial.value(stages[-1]))
+            values.append(trial.value(stages[-1][trial.judged_rows]))
             return len(values) - 1 - int(np.argmax(values)) < PATIENCE and not trial.is_over()
 
         def fit(k: int) -> RankerPipeline:

@@ -76,7 +76,8 @@ def prepared_without(
 ) -> list[FloatArray]:
     """Return all rows once for each fold, as prepared without the rows of that fold.
 
-    The list is empty if no step learns from scores or texts, so that all folds share their rows.
+    Rows that a fold neither learns from nor holds out count for nothing. The list is empty if no
+    step learns from scores or texts, so that all folds can share their rows.
     """
     texts = [step for step in steps if isinstance(step, TextFeatures)]
     columns = [c for step in steps if isinstance(step, WithinQueryEncoder) for c in step.columns_]
@@ -84,7 +85,7 @@ def prepared_without(
         return []
     found = []
     for fold in range(folds.n_folds):
-        out, kept = np.flatnonzero(folds.fold == fold), np.flatnonzero(folds.fold != fold)
+        out, kept = np.flatnonzero(folds.fold == fold), np.flatnonzero(folds.learned_from(fold))
         learned, held = data.take(kept), data.take(out)
         with arrays_between_steps():
             # words are counted in the rows learned from
@@ -94,7 +95,7 @@ def prepared_without(
                 rows = matched.transform(rows, _given_queries(data))
             # rows learned from are encoded by each other, held-out rows by all of them
             if columns:
-                encoder, encoded = WithinQueryEncoder(columns), np.empty(rows.shape)
+                encoder, encoded = WithinQueryEncoder(columns), np.zeros(rows.shape)
                 of_kept = rows[kept], learned.scores, _given_queries(learned)
                 encoded[kept] = encoder.fit_transform(*of_kept)
                 encoded[out] = encoder.transform(rows[out], held.queries)

@@ -26,6 +26,7 @@ from rankwise.core.display import interval_chart, new_axes, short_label, spreads
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 
 Link: TypeAlias = Literal["logit", "probit"]
+TieModel: TypeAlias = Literal["lead", "odds"]
 LeaderboardFormat: TypeAlias = Literal["text", "markdown", "csv", "json", "html"]
 
 ELO_UNIT, ELO_CENTRE = 400.0 / log(10.0), 1000.0
@@ -33,6 +34,10 @@ ELO_UNIT, ELO_CENTRE = 400.0 / log(10.0), 1000.0
 
 N_THRESHOLD_DRAWS, N_BEST_GRID = 16, 40
 """Draws of all scores that thresholds of ranks come from, and points to be the best at."""
+
+_POINTS, _WEIGHTS = np.polynomial.hermite_e.hermegauss(9)
+HERMITE = _POINTS, _WEIGHTS / _WEIGHTS.sum()
+"""Points and weights of a mean over a Gaussian."""
 
 MAX_MATRIX = 2000
 """Items up to which all pairs are compared at once."""
@@ -174,6 +179,9 @@ class Leaderboard:
         Lead within which answers tie, and how often win and loss are exchanged.
     link : {"logit", "probit"}
         How leads become probabilities.
+    ties : {"lead", "odds"}
+        Whether short leads tie (Rao and Kupper), or ties have odds and the score is the logarithm
+        of the odds of a win to a loss (Davidson); equal items then tie as often as by the width.
     covariance : (n_items, n_items) or None
         Covariance of the scores, for few items; otherwise they are treated as independent.
     effects : tuple of Effect
@@ -216,6 +224,7 @@ class Leaderboard:
     width: float = 0.0
     flip_rate: float = 0.0
     link: Link = "logit"
+    ties: TieModel = "lead"
     covariance: FloatArray | None = None
     effects: tuple[Effect, ...] = ()
     judges: Any = None
@@ -443,7 +452,7 @@ class Leaderboard:
     ) -> tuple[FloatArray, FloatArray]:
         """Return the probabilities of a win and of a loss, averaged over the judges' answers."""
         if self.judges is None:
-            return win_and_loss(lead, variance, self.width, self.link)
+            return win_and_loss(lead, variance, self.width, self.link, self.ties)
         share = self.judges.n_answers / self.judges.n_answers.sum()
         win, loss = np.zeros_like(lead), np.zeros_like(lead)
         habits = zip(share, self.judges.reliability, self.judges.width, strict=True)
@@ -611,9 +620,22 @@ def _win_probability(mean: FloatArray, variance: FloatArray, link: Link) -> Floa
 
 
 def win_and_loss(
-    lead: FloatArray, variance: FloatArray, width: FloatArray | float, link: Link
+    lead: FloatArray,
+    variance: FloatArray,
+    width: FloatArray | float,
+    link: Link,
+    ties: TieModel = "lead",
 ) -> tuple[FloatArray, FloatArray]:
     """Return the probabilities that the first item wins and that it loses; the rest are ties."""
+    if ties == "odds":
+        # win to loss as exp(lead), ties to their geometric mean as nu; averaged by quadrature
+        nu, deviation = np.expm1(width), np.sqrt(variance)
+        win, loss = np.zeros(np.shape(lead + variance)), np.zeros(np.shape(lead + variance))
+        for point, weight in zip(*HERMITE, strict=True):
+            up = np.exp(0.5 * np.clip(lead + point * deviation, -700.0, 700.0))
+            win += weight / (1.0 + 1.0 / up**2 + nu / up)
+            loss += weight / (1.0 + up**2 + nu * up)
+        return win, loss
     win = _win_probability(lead - width, variance, link)
     return win, _win_probability(-lead - width, variance, link)
 
@@ -662,6 +684,7 @@ def _csv(board: Leaderboard) -> str:
 
 def _json(board: Leaderboard) -> str:
     report: dict[str, Any] = {"level": board.level, "items": board.rows()}
+    report["ties"] = {"model": board.ties, "width": board.unit * board.width}
     report["effects"] = [vars(one) for one in _shown_effects(board)]
     report["reading"] = list(board.reading_)
     if board.judges is not None:

@@ -365,7 +365,7 @@ def cholesky(A: Array) -> Array | None:
 
 
 def cholesky_in_place(A: Array) -> Array | None:
-    """Return the lower Cholesky factor, zeros above, in the memory of a contiguous matrix.
+    """Return the lower Cholesky factor, zeros above, in place of a contiguous matrix.
 
     None if the matrix is not definite.
     """
@@ -423,7 +423,7 @@ def invert_triangle(C: Array) -> Array:
 
 
 def invert_factored(C: Array) -> Array:
-    """Return the inverse of a matrix in the memory of its Cholesky factor, zeros above."""
+    """Return the inverse of a matrix in place of its Cholesky factor, zeros above."""
     if namespace_of(C) is np:
         inverse, _ = dpotri(C.T, lower=False, overwrite_c=True)
         lower = inverse.T

@@ -21,7 +21,6 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, is_dataclass
-from difflib import get_close_matches
 from functools import cache
 from os import PathLike
 from types import NoneType, UnionType
@@ -41,6 +40,7 @@ from typing import (
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rankwise.core.checks import hint
 from rankwise.core.errors import InvalidInputError
 
 LARGEST_INTEGER = 2**63 - 1
@@ -221,8 +221,11 @@ class Rule:
 
     def error(self, name: str, value: Any) -> InvalidInputError:
         """Return the error about a value: what must hold, what was got, what to do."""
-        got, remedy = (self.show or shown)(value), suggestion(value, self.names) or self.advice
-        return InvalidInputError(f"`{name}` must be {self.says}: got {got}. {remedy}".rstrip())
+        got, close = (self.show or shown)(value), ""
+        if isinstance(value, str):
+            close = hint(value, self.names)
+        remedy = close or f" {self.advice}"
+        return InvalidInputError(f"`{name}` must be {self.says}: got {got}.{remedy}".rstrip())
 
 
 @cache
@@ -582,9 +585,6 @@ def check_call(function: Any, **arguments: Any) -> dict[str, Any]:
 LONGEST_SHOWN = 80
 """Characters of a value that an error shows in full."""
 
-LONGEST_NAME = 100
-"""Characters of a text for which no similar one is looked for."""
-
 
 def shown(value: Any) -> str:
     """Describe a value in an error: never long, never raising."""
@@ -601,15 +601,6 @@ def shown(value: Any) -> str:
     if len(text) <= LONGEST_SHOWN:
         return text
     return f"{text[: LONGEST_SHOWN - 20]} ... ({len(text)} characters)"
-
-
-def suggestion(value: Any, names: Iterable[Any]) -> str:
-    """Suggest the closest known name, if one is close."""
-    if not isinstance(value, str) or len(value) > LONGEST_NAME:
-        return ""
-    known = {str(name).lower(): name for name in names}
-    close = get_close_matches(value.lower(), known, n=1)
-    return f"Did you mean {str(known[close[0]])!r}?" if close else ""
 
 
 def _axes(axes: tuple[str, ...]) -> str:

@@ -145,7 +145,7 @@ def serial_blas() -> Iterator[None]:
 
 
 WORK_PER_THREAD = 1 << 18
-"""A further thread is started for so many entries: about half a millisecond of work."""
+"""Entries for which a further thread is started: about half a millisecond of work."""
 
 
 def even_parts(work: IntArray) -> IntArray:

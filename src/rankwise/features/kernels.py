@@ -286,7 +286,7 @@ class GaussianOfRows:
 
 
 def _by_few_rows(finish: Callable[[slice], None], K: Array) -> None:
-    """Call ``finish`` for all rows of a kernel matrix, in threads for so many as stay in cache.
+    """Call ``finish`` for all rows of a kernel matrix, in threads by blocks that stay in cache.
 
     Elsewhere than on the host for all at once.
     """

@@ -26,8 +26,8 @@ class KnownRows:
 
     A row x is taken for an item z if :math:`|x_k - z_k| \le 10^{-5} \sqrt{z_k^2 + (0.2\,s_k)^2}` in
     every feature, with :math:`s_k` the median of the sizes of this feature that are not 0. Of
-    several such items it is the nearest, if the next is at least twice as far; otherwise it cannot
-    be told which is meant, and the row is none of them. A row that equals an item is that item.
+    several such items it is the nearest, if the next is at least twice as far; otherwise it is
+    ambiguous, and the row is none of them. A row that equals an item is that item.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class KnownRows:
     small : (n_features,)
         The sizes that count as small, :math:`0.2\,s_k`.
     is_shared : (n_rows,)
-        Whether it cannot be told which of several items with this row is meant.
+        Whether several items have this row, so that it is ambiguous.
     """
 
     rows: FloatArray

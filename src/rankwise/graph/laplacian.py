@@ -92,7 +92,7 @@ class Root(ABC):
         """Return scores V of the items with ``R.T @ V = P``; constants per component are free."""
 
     def coordinates_in_place(self, V: Array) -> Array:
-        """Return ``R.T @ V`` in the memory of V, a block of columns at a time."""
+        """Return ``R.T @ V``, computed in place of V, a block of columns at a time."""
         blocks = list(blocks_of(V.shape[1], BLOCK if is_on_host(V) else DEVICE_BLOCK))
 
         def reduce_columns(k: int) -> None:
@@ -102,7 +102,7 @@ class Root(ABC):
         return V[: self.rank, :]
 
     def reduce(self, K: Array) -> Array:
-        """Return ``R.T @ K @ R`` for a symmetric, contiguous K, in the memory of K."""
+        """Return ``R.T @ K @ R`` in place of a symmetric, contiguous K."""
         xp, rank = namespace_of(K), self.rank
         blocks = list(blocks_of(rank, BLOCK if is_on_host(K) else DEVICE_BLOCK))
 

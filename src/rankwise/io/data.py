@@ -295,14 +295,14 @@ def hint_for(cell: str, column: str) -> str:
     return ""
 
 
-def is_date(cell: str) -> bool:
-    """Return whether a cell looks like a date."""
-    return _DATE.fullmatch(cell) is not None
-
-
 def is_decimal_comma(cell: str) -> bool:
     """Return whether a cell is a number with a decimal comma."""
     return _DECIMAL_COMMA.fullmatch(cell) is not None
+
+
+def is_date(cell: str) -> bool:
+    """Return whether a cell looks like a date."""
+    return _DATE.fullmatch(cell) is not None
 
 
 def date_hint(column: str) -> str:

@@ -155,11 +155,17 @@ def column_ids(table: Any, name: str) -> Any:
     return np.asarray(column.to_list())
 
 
+def column_dates(table: Any, name: str) -> Any:
+    """Return a column as it is: dates are read by who knows what they are for."""
+    return table.get_column(name).to_numpy()
+
+
 READERS = {
     "y": column_numbers,
     "qid": column_ids,
     "sample_weight": column_numbers,
     "items": column_ids,
+    "time": column_dates,
 }
 """The arguments that may name a column, and how it is read."""
 
@@ -177,8 +183,8 @@ def read_columns(X: Any, owner: str = "X", **given: Any) -> list[Any]:
     owner : str
         The argument that X came as.
     **given
-        Arguments by name: ``y``, ``qid``, ``sample_weight``, ``items``, or with the ending
-        ``_val``.
+        Arguments by name: ``y``, ``qid``, ``sample_weight``, ``items``, ``time``, or with the
+        ending ``_val``.
     """
     named = {role: value for role, value in given.items() if isinstance(value, str)}
     if not named:

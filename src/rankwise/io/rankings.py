@@ -188,7 +188,7 @@ class RankedItems:
         else:
             write_table(path, self.to_dict())
 
-    def run_lines(self, tag: str = "rankwise") -> Iterable[str]:
+    def run_lines(self) -> Iterable[str]:
         """Return the lines of a TREC run: query, Q0, item, rank, score, tag."""
         ordered = self.in_order()
         columns = ordered.to_dict()
@@ -204,7 +204,7 @@ class RankedItems:
                 raise InvalidInputError(
                     f"A TREC run must have ids without blanks: got {words}. Write .csv or .jsonl."
                 )
-            yield f"{words[0]} Q0 {words[1]} {rank} {score!r} {tag}"
+            yield f"{words[0]} Q0 {words[1]} {rank} {score!r} rankwise"
 
     def matched(
         self, path: str | os.PathLike[str], qid: NDArray[Any] | None, items: NDArray[Any] | None

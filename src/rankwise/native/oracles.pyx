@@ -408,7 +408,7 @@ cdef double best_head(const Query *query, const double *g, const i64 *grades, do
     grades : (n_items,)
         The grade of each rank, negative for those to be kept out of the head.
     max_states
-        Give up beyond so many states.
+        Give up beyond this number of states.
     states
         Room.
     positions : (n_items,), filled

@@ -61,10 +61,10 @@ cdef bint sort_few_grades(const double *key, const u32 *base, u32 *order, u8 *ti
 
 cdef u64 keep_leaders(const double *key, const u32 *base, u64 length, u64 n_leaders, u64 n_lanes,
                       u64 last_bits, u64 *numbers, u64 *codes, u64 *spare) noexcept nogil:
-    """Fill in the codes of the highest keys, so many and a few more; return how many there are.
+    """Fill in the codes of at least ``n_leaders`` highest keys; return how many there are.
 
-    The keys are dealt to lanes like cards. The highest of each lane stand in different places, so
-    that as many keys as are wanted are not below the one that so many of these are not below.
+    The keys are dealt to lanes like cards. The highest keys of all lanes are different keys, so at
+    least ``n_leaders`` keys are not below the ``n_leaders``-th highest of these.
     Numbers are filled in where codes are.
     """
     cdef double *values = <double *>numbers

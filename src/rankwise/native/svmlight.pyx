@@ -1,4 +1,4 @@
-"""Parse svmlight text into arrays: decimal numbers exactly as ``float`` reads them, and integers.
+"""Parse svmlight and JSON text into arrays: decimal numbers exactly as ``float`` reads them.
 
 A decimal number of at most 19 significant digits is ``w * 10**q`` with ``w`` below 2**64. Small
 ``w`` and ``q`` need one exact multiplication or division (Clinger); the others a 128-bit product
@@ -204,6 +204,68 @@ cdef inline int parse_number(const u8 **at, double *value) noexcept nogil:
         return LONG
     value[0] = nearest_double(negative, w, q)
     return READ
+
+
+cdef inline const u8 *skip_json_blanks(const u8 *pos) noexcept nogil:
+    """Skip what JSON allows between values."""
+    while pos[0] == c' ' or pos[0] == c'\n' or pos[0] == c'\r' or pos[0] == c'\t':
+        pos += 1
+    return pos
+
+
+cdef inline bint is_digit(u8 byte) noexcept nogil:
+    return <u8>(byte - c'0') <= 9
+
+
+cdef inline bint parse_json_number(const u8 **at, double *value) noexcept nogil:
+    """Read a number of JSON's grammar that is finite, and no integer beyond 64 bits."""
+    cdef const u8 *first = at[0] + (at[0][0] == c'-')
+    cdef const u8 *end = first
+    while is_digit(end[0]):
+        end += 1
+    if end == first or (first[0] == c'0' and end > first + 1):  # .5, +1, 007
+        return False
+    if end[0] == c'.' and not is_digit(end[1]):
+        return False
+    if parse_number(at, value) != READ or not isfinite(value[0]):
+        return False
+    if at[0] == end:  # an integer: there is one 0
+        value[0] = value[0] + 0.0
+        return end - first <= MAX_INTEGER_DIGITS
+    return True
+
+
+def parse_json_rows(const u8[::1] text, Py_ssize_t begin, double[:, ::1] out):
+    """Read a list of lists, each of as many numbers as ``out`` has columns, from JSON.
+
+    Return the number of lists and where the text goes on; no list at all where it says anything
+    else, or more than ``out`` has room for. The text must end in a bracket.
+    """
+    cdef const u8 *start = &text[0]
+    cdef const u8 *pos = start + begin
+    cdef Py_ssize_t n_columns = out.shape[1], row = 0, column
+    cdef bint is_good = pos[0] == c'['
+    with nogil:
+        while is_good and row < out.shape[0]:
+            pos = skip_json_blanks(pos + 1)  # behind the bracket of all, or a comma
+            is_good = pos[0] == c'['
+            column = 0
+            while is_good and column < n_columns:
+                pos = skip_json_blanks(pos + 1)
+                is_good = parse_json_number(&pos, &out[row, column])
+                pos = skip_json_blanks(pos)
+                column += 1
+                is_good = is_good and pos[0] == (c',' if column < n_columns else c']')
+            if not is_good:
+                break
+            row += 1
+            pos = skip_json_blanks(pos + 1)
+            if pos[0] == c']':
+                break
+            is_good = pos[0] == c','
+    if not is_good or pos[0] != c']':
+        return 0, begin
+    return row, <Py_ssize_t>(pos + 1 - start)
 
 
 def parse_integers(const u8[::1] text, const i64[:, ::1] spans, i64[::1] out):

@@ -208,7 +208,7 @@ def write_ranks(const double[:, :, ::1] keys, const i64[:, :, ::1] place, const 
 def count_ranks(const double[:, ::1] X, const i64[::1] query, double[:, ::1] out):
     """Write the ranks that `write_ranks` writes by comparing all rows of a query: for a few rows.
 
-    A value that exceeds so many more of the k known ones than exceed it, d, has the rank
+    With d the number of known values below a value less those above it, of k, its rank is
     ``(d + k - 1) / 2`` from 0 to k - 1, the mean of its ties.
     """
     cdef Py_ssize_t n_rows = X.shape[0], n_features = X.shape[1], i, other, j

@@ -109,33 +109,14 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         y_val, qid_val = map(on_host, read_columns(X_val, "X_val", y_val=y_val, qid_val=qid_val))
         if pairs_val is None:
             return self._scored_validation(data, X_val, y_val, qid_val, pair_weight_val)
-        if y_val is not None:
-            raise InvalidInputError(
-                "Validation data must have scores `y_val` or comparisons `pairs_val`: got both. "
-                "Leave one out."
-            )
-        given = X if X_val is None else X_val
-        X_val_rows, pairs_val, pair_weight_val = read_comparisons_of(
-            given, pairs_val, pair_weight_val, named, "_val"
-        )
-        qid: Any = qid_val
-        if X_val is not None:
-            rows = read_rows(self, X_val_rows)
-        elif data.has_qid and qid_val is None:
-            qid = data.queries
-        n_rows = rows.shape[0]
-        return Validation(
-            rows, TrainingData.of(n_rows, qid=qid, pairs=pairs_val, pair_weight=pair_weight_val)
-        )
+        refuse_both_validations(y_val)
+        given = (X_val, qid_val, pairs_val, pair_weight_val)
+        return compared_validation(self, rows, data, X, *given, named)
 
     def _scored_validation(
         self, data: TrainingData, X_val: Any, y_val: Any, qid_val: Any, pair_weight_val: Any
     ) -> "Validation | None":
-        if pair_weight_val is not None:
-            raise InvalidInputError(
-                "`pair_weight_val` must come with `pairs_val`: got none. Give both, or leave both "
-                "out."
-            )
+        refuse_idle_weight(pair_weight_val)
         refuse_partial_validation(X_val, y_val, qid_val)
         if X_val is None:
             return None
@@ -165,6 +146,53 @@ class Validation:
 
     X: Matrix
     data: TrainingData
+
+
+def refuse_both_validations(y_val: Any) -> None:
+    """Refuse validation scores beside validation comparisons."""
+    if y_val is not None:
+        raise InvalidInputError(
+            "Validation data must have scores `y_val` or comparisons `pairs_val`: got both. "
+            "Leave one out."
+        )
+
+
+def refuse_idle_weight(pair_weight_val: Any) -> None:
+    """Refuse weights of validation comparisons that were not given."""
+    if pair_weight_val is not None:
+        raise InvalidInputError(
+            "`pair_weight_val` must come with `pairs_val`: got none. Give both, or leave both out."
+        )
+
+
+def compared_validation(
+    ranker: PointRanker,
+    rows: Matrix,
+    data: TrainingData,
+    X: Any,
+    X_val: Any,
+    qid_val: Any,
+    pairs_val: Any,
+    pair_weight_val: Any,
+    named: tuple[Any, ...],
+) -> Validation:
+    """Return validation comparisons of rows of ``X_val`` or, without it, of the training rows.
+
+    ``rows`` were read from X, and ``named`` are the scores and queries of these as they were given.
+    """
+    given = X if X_val is None else X_val
+    X_val_rows, pairs_val, pair_weight_val = read_comparisons_of(
+        given, pairs_val, pair_weight_val, named, "_val"
+    )
+    qid: Any = qid_val
+    if X_val is not None:
+        rows = read_rows(ranker, X_val_rows)
+    elif data.has_qid and qid_val is None:
+        qid = data.queries
+    n_rows = rows.shape[0]
+    return Validation(
+        rows, TrainingData.of(n_rows, qid=qid, pairs=pairs_val, pair_weight=pair_weight_val)
+    )
 
 
 def gather_held_out(

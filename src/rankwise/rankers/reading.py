@@ -42,10 +42,13 @@ class RawColumns:
     ----------
     features, categories : str, sequence of str or None
         Names, patterns and ranges; None to find out.
+    others : tuple of str
+        Columns that hold something else.
     """
 
     features: str | Sequence[str] | None = None
     categories: str | Sequence[str] | None = None
+    others: tuple[str, ...] = ()
 
 
 def read_training(
@@ -129,6 +132,7 @@ def _as_arrays(
     if is_named(pairs):
         refuse_beside_names(pair_weight=pair_weight, pair_margin=pair_margin)
         others = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
+        others += () if raw is None else raw.others
         table = comparisons_of_rows(X, pairs, others)
         pairs, pair_margin, pair_weight = table.edges(keep_ties=_keeps_ties(ties, cost))
         X = read_items(X, others)[1] if is_frame(X) else X
@@ -146,7 +150,7 @@ def read_scored(
     """
     roles = {"y": y, "qid": qid, "sample_weight": sample_weight}
     roles = {role: name for role, name in roles.items() if isinstance(name, str)}
-    named, has_qid = list(roles.values()), qid is not None
+    named, has_qid = [*roles.values(), *(() if raw is None else raw.others)], qid is not None
     given = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
     if raw is None:
         features = features_to_learn(X, named, has_qid=has_qid)

@@ -35,10 +35,13 @@ class Folds:
         The fold of each item, numbered from 0; -1 for items that are never left out.
     n_folds : int
         Number of folds.
+    is_forward : bool
+        Whether folds follow each other in time: a fold is learned from by later ones only.
     """
 
     fold: IntArray
     n_folds: int
+    is_forward: bool = False
 
     @classmethod
     def by_query(cls, queries: Queries) -> Self:
@@ -58,6 +61,32 @@ class Folds:
         return cls(of_group[groups], n_folds)
 
     @classmethod
+    def forward(cls, n_folds: int, groups: IntArray, days: FloatArray) -> Self:
+        """Cut groups of items, numbered from 0, into parts that follow each other in time.
+
+        Parts hold nearly equal numbers of groups. The first one is never held out. Groups of the
+        same day stay together, and a group is as late as the latest of its items.
+        """
+        latest = np.full(int(groups.max()) + 1, -np.inf)
+        np.maximum.at(latest, groups, days)
+        _, date, count = np.unique(latest, return_inverse=True, return_counts=True)
+        if len(count) < 2:
+            raise InvalidInputError(
+                "`time` must hold at least 2 dates, so that later ones can be held out: got 1."
+            )
+        # the part of a date: where the middle of its groups lies among all
+        middle = np.cumsum(count) - count / 2.0
+        part = np.floor(middle / len(latest) * (n_folds + 1)).astype(np.intp)
+        kept, part = np.unique(part, return_inverse=True)
+        if len(kept) == 1:  # nearly all groups are of one date
+            part = np.minimum(np.arange(len(count)), 1)
+        return cls(part[date][groups] - 1, int(part.max()), is_forward=True)
+
+    def learned_from(self, fold: int) -> BoolArray:
+        """Return which items are learned from when a fold is held out."""
+        return self.fold < fold if self.is_forward else self.fold != fold
+
+    @classmethod
     def from_lists(cls, folds: Iterable[Any], n_items: int) -> Self:
         """Build from lists of held-out rows, or from (training rows, held-out rows) pairs."""
         fold = np.full(n_items, -1)
@@ -70,6 +99,10 @@ class Folds:
         if n_folds == 0:
             raise InvalidInputError("`cv` must hold at least one fold: got none.")
         return cls(fold, n_folds)
+
+    def lists(self) -> list[IntArray]:
+        """Return the items of each fold."""
+        return [np.flatnonzero(self.fold == k) for k in range(self.n_folds)]
 
     def of_components(self, component: IntArray) -> IntArray:
         """Return the fold of each component; refuse a fold that cuts a component in two.

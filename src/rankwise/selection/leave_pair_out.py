@@ -100,7 +100,7 @@ def _weighted(
 ) -> PairsHeldOut:
     """Leave out pairs of items of weight above 0, given as rows of the space."""
     Y, weight = as_columns(data.scores), data.weight
-    form = _form(Y, weight, cost, ties, query_weight)
+    form = pair_form(Y, weight, cost, ties, query_weight)
     if form == "complete":
         mus = alphas / complete_degree(query_weight, weight)
         found = leave_out_of_complete(space, rows, Y, weight, mus)
@@ -116,7 +116,7 @@ def _weighted(
     return parts[0].join_outputs(parts[1:])
 
 
-def _form(
+def pair_form(
     Y: FloatArray, weight: FloatArray, cost: Cost, ties: Ties, query_weight: str
 ) -> Literal["complete", "grades", "refits"]:
     """Return how pairs are left out: of a complete graph, of grades, or by refits."""
@@ -282,7 +282,7 @@ def pair_leads(
         NaN for pairs of equal score unless they are kept, and if nothing is left to learn from.
     """
     y, rows, weight = data.scores, np.arange(data.n_items), data.weight
-    form = _form(y[:, None], weight, cost, ties, query_weight)
+    form = pair_form(y[:, None], weight, cost, ties, query_weight)
     if form == "complete":
         mu = alpha / complete_degree(query_weight, weight)
         leads = leads_of_complete(space, rows, y, weight, mu)
@@ -330,7 +330,7 @@ def leave_out_of_grades(
     right, total = np.zeros((2, len(alphas), len(y), 1))
     error = np.zeros(len(alphas))
     for a, alpha in enumerate(alphas.tolist()):
-        for g, h, system, low, high in _grade_systems(K, y, weight, alpha, cost, query_weight):
+        for g, h, system, low, high in grade_systems(K, y, weight, alpha, cost, query_weight):
             if system.strength > largest:
                 found = system.right_pairs_directly(K, low, high, y)
             else:
@@ -345,9 +345,9 @@ def leave_out_of_grades(
     return PairsHeldOut(right, total, error)
 
 
-def _grade_systems(
+def grade_systems(
     K: FloatArray, y: FloatArray, weight: float, alpha: float, cost: Cost, query_weight: str
-) -> Iterator[tuple[int, int, "_GradeSystem", IntArray, IntArray]]:
+) -> Iterator[tuple[int, int, "GradeSystem", IntArray, IntArray]]:
     """Yield two grades, the system without one item of each, and the items of the two.
 
     Grades without which nothing is left to learn from are skipped.
@@ -364,13 +364,13 @@ def _grade_systems(
         masses = weight * rest
         omega = float(standard_query_weight(query_weight, masses.sum(), np.sum(masses**2)))
         strength = alpha / (omega * weight**2)
-        system = _GradeSystem.of(K, grade, rest, targets, strength)
+        system = GradeSystem.of(K, grade, rest, targets, strength)
         yield g, h, system, np.flatnonzero(grade == g), np.flatnonzero(grade == h)
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class _GradeSystem:
+class GradeSystem:
     """The bordered system of the items that remain, solved for all items.
 
     ``[K + a / d, -E / d; -E' / d, Gamma / a]`` with d the degree of each item, E the membership in
@@ -468,7 +468,7 @@ def leads_of_grades(
 ) -> FloatArray:
     """Return the leads of a graph without pairs inside a grade, grade by grade."""
     K, leads = space.kernel_matrix(rows), np.full((len(y), len(y)), np.nan)
-    for g, h, system, low, high in _grade_systems(K, y, weight, alpha, cost, query_weight):
+    for g, h, system, low, high in grade_systems(K, y, weight, alpha, cost, query_weight):
         found = system.leads(low, high, g, h)
         found[np.abs(found) <= system.tie] = 0.0
         leads[np.ix_(low, high)], leads[np.ix_(high, low)] = found, -found.T

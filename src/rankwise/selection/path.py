@@ -89,6 +89,21 @@ class SelectionPath(Result):
     errors: Annotated[FloatArray, Shape("n_values")]
     simplest: Simplest = "largest"
 
+    @classmethod
+    def joined(cls, parameter: str, steps: Sequence[SelectionPath]) -> SelectionPath:
+        """Join paths of one value each, of 1, 2, ... of something; fewer of it are simpler."""
+        per_query = [step.per_query for step in steps if step.per_query is not None]
+        return cls(
+            parameter,
+            np.arange(1, len(steps) + 1),
+            steps[0].measure,
+            np.concatenate([step.values for step in steps]),
+            np.concatenate([step.standard_errors for step in steps]),
+            np.concatenate(per_query) if per_query else None,
+            np.concatenate([step.errors for step in steps]),
+            "smallest",
+        )
+
     def best(self, rule: ChoiceRule = "best") -> int:
         """Return the position of the chosen value; among equally good ones, the simplest.
 

@@ -197,12 +197,15 @@ class FoldChunks:
     kept: dict[int, FoldSums] | None
 
     @classmethod
-    def of(cls, problem: FoldedFeatures, n_weights: int) -> Self:
-        """Cut the folds into chunks, given the number of weights that a fold will need."""
+    def of(cls, problem: FoldedFeatures, n_weights: int, chunk_bytes: int = CHUNK_BYTES) -> Self:
+        """Cut the folds into chunks, given the number of weights that a fold will need.
+
+        Chunks that may take more memory than usual are as few as that allows.
+        """
         n, n_folds = problem.Z.shape[1], problem.folds.n_folds
-        n_chunks = max(N_CHUNKS, 4 * n_threads())
+        n_chunks = max(N_CHUNKS, 4 * n_threads()) if chunk_bytes <= CHUNK_BYTES else 1
         n_bytes = 8 * max(1, n * (2 * n + n_weights))
-        size = max(1, min(CHUNK_BYTES // n_bytes, -(-n_folds // n_chunks)))
+        size = max(1, min(chunk_bytes // n_bytes, -(-n_folds // n_chunks)))
         chunks = [slice(a, min(a + size, n_folds)) for a in range(0, n_folds, size)]
         keeps = 0 < n_folds * n * (n + problem.targets.shape[1]) <= KEPT_SUMS
         return cls(problem, chunks, {} if keeps else None)

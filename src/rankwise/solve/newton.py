@@ -30,7 +30,7 @@ def newton_steps(
         Where to start.
     solve : function
         Gives the Newton step from a point and its decrement: twice what the quadratic expansion
-        gains. It is told the decrement of the step before, first 0.
+        gains. Its second argument is the decrement of the step before, first 0.
     move : function
         Gives the point that a step leads to, after damping.
     rule : StoppingRule

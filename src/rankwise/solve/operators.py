@@ -22,7 +22,7 @@ LARGEST_BLOCK = 1 << 18
 FEW = 3
 """Vectors for which a pass each is quicker than a pass for all."""
 
-ABREAST = 8
+SIDE_BY_SIDE = 8
 """Runs that share passes over the rows; each keeps two vectors of features for every alpha."""
 
 

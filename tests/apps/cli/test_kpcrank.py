@@ -85,11 +85,34 @@ def test_comparisons_equal_python(fit, folder):
     assert report["n_pairs"] == 4
 
 
+@pytest.mark.parametrize("judged", [False, True], ids=["folds", "comparisons"])
+def test_the_number_of_components_is_chosen_by_comparisons(fit, folder, tmp_path, judged):
+    rng = np.random.default_rng(0)
+    pairs = rng.integers(0, len(folder.train.y), (60, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    for name, rows in [("learned.csv", pairs[:40]), ("judged.csv", pairs[40:])]:
+        write_table(tmp_path / name, {"winner": rows[:, 0], "loser": rows[:, 1]})
+    options = ["--max-components", 9, "--pairs", tmp_path / "learned.csv"]
+    options += ["--pairs-val", tmp_path / "judged.csv"] if judged else []
+    report, ranker = fit("kpcrank", "train.txt", *options)
+    judges = {"pairs_val": pairs[40:]} if judged else {}
+    expected = KPCRankCV(9).fit(folder.train.X, pairs=pairs[:40], **judges)
+    assert ranker.n_components_ == expected.n_components_
+    np.testing.assert_allclose(report["selection"]["values"], expected.path_.values)
+    says = f"on {tmp_path / 'judged.csv'}" if judged else "by five folds of comparisons"
+    assert report["selection"]["judged"] == says
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--n-components", 3, "--max-components", 5], "Only one of --n-components and --max-co"),
-        (["--max-components", 5, "--pairs", "p.csv"], "--max-components must not come with --p"),
+        (["--max-components", 5, "--pairs-val", "p.csv"], "--pairs-val must come with --pairs"),
+        (["--pairs", "p.csv", "--pairs-val", "p.csv"], "--pairs-val must come with --max-comp"),
+        (
+            ["--max-components", 5, "--pairs", "p.csv", "--pairs-val", "p.csv", *VALIDATE],
+            "Only one of --pairs-val and --validate",
+        ),
         (["--measure", "AP"], "--measure must come with --validate"),
         (["--n-components", 0], "--n-components must be a whole number above 0"),
         (["--kernel", "gaussian", "--degree", 2], "gaussian has no degree"),

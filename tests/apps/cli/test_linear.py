@@ -301,6 +301,7 @@ RLS_PAIRED = ("fit", "rls", "train.txt", "-o", "new.model", "--pairs", "pairs.cs
         ((*PAIRED, "--stream"), "--stream must not come with --pairs: comparisons name rows"),
         ((*PAIRED, "--query-weight", "equal"), "--query-weight must not come with --pairs"),
         ((*PAIRED, *GRID, "-m", "AP"), "--measure must not come with --pairs without --validate"),
+        ((*FIT, "--pairs-val", "pairs.csv"), "--pairs-val must come with --pairs"),
         ((*RLS_PAIRED, "--pairs-val", "pairs.csv"), "--pairs-val must come with --alphas"),
         (
             (*RLS_PAIRED, *GRID, "-m", "AP"),
@@ -373,5 +374,10 @@ def test_named_comparisons_with_queries_and_validation(fit, folder):
     np.testing.assert_allclose(ranker.coef_, expected.coef_)
     _, ranker = fit("rls", *wines, "--drop", "colour", *GRID, "--pairs-val", "more.csv")
     validation = {"pairs_val": ends[40:], "pair_weight_val": count[40:]}
+    options = ("--drop", "colour", *GRID, "--early-stopping", "--pairs-val", "more.csv")
+    report, linear = fit("linear", *wines, *options)
+    expected = LinearRankRLS(alphas=ALPHAS, early_stopping=True).fit(X, **given, **validation)
+    assert linear.alpha_ == expected.alpha_
+    assert report["selection"]["judged"] == "on more.csv"
     expected = rankwise.RankRLSCV(ALPHAS).fit(X, **given, **validation)
     assert ranker.alpha_ == expected.alpha_

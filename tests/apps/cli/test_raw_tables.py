@@ -71,6 +71,28 @@ def test_text_and_blanks_are_learned_from_and_columns_are_remembered(run, folder
     np.testing.assert_allclose(ranked.scores, expected)
 
 
+def test_a_column_of_dates_makes_later_queries_judge(run, folder, shop):
+    rows = (folder / "shop.csv").read_text("utf-8-sig").splitlines()
+    names = dict.fromkeys(row.split(";")[0] for row in rows[1:])
+    number = {name: k for k, name in enumerate(names, 1)}
+    dated = [row.replace("2024-05-01", f"2024-05-{number[row.split(';')[0]]:02}")
+             for row in rows[1:]]  # fmt: skip
+    (folder / "shop.csv").write_text("\n".join([HEADER.strip(), *dated]))
+    result = run(*shop, "--time", "added")
+    assert result.exit_code == 0, result.output + result.stderr
+    said = " ".join(result.output.split())
+    assert "unseen later queries" in said
+    assert "Every choice was made on later queries than were learned from." in said
+    assert list(rankwise.load(folder / "shop.model").feature_names_in_) == [
+        "Category",
+        "BM25",
+        "Price",
+    ]
+    result = run("fit", "shop.csv", "-o", "x.model", "--time", "nowhere")
+    assert result.exit_code == 2
+    assert "nowhere" in result.stderr
+
+
 def test_a_raw_model_is_explained_reported_exported_and_served(run, folder, shop):
     for extra in ("jinja2", "matplotlib", "onnxruntime", "starlette"):
         pytest.importorskip(extra)

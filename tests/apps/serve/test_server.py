@@ -1,6 +1,7 @@
 """The server answers as `predict` does, and says clearly what it refuses."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from rankwise import (
 )
 from rankwise.apps.cli.commands import ServeCommand
 from rankwise.apps.cli.jobs.models import serve
+from rankwise.apps.serve.server import Pace
 
 testclient = pytest.importorskip("starlette.testclient")
 
@@ -53,6 +55,36 @@ def test_scores_and_order_are_those_of_the_ranker(client, ranker):
     expected = scores_of(ranker, ROWS)
     np.testing.assert_allclose(answer.json()["scores"], expected)
     assert answer.json()["order"] == np.argsort(-expected).tolist()
+
+
+ODD_BODIES = [
+    '{"items": [[1, 2, 3], [4, 5, 6e0]], "k": 1, "ids": ["a", "b"]}',
+    '{"items": [[1, 2, 3], [4, 5, 6]], "items": [[1, 2, 3]]}',
+    '{"items": [[1, 2, 3], [4, 5, 6]], "\\u0069tems": [[1, 2, 3]]}',
+    '{"items": [[1, 2, 3]], "items": null}',
+    '{"items": [[1, 2, 3]], "queries": []}',
+    '{"items": [[1, 2, 3]], "ids": ["a", "b"]}',
+    '{"items": [[1, 2, 3]], "k": NaN}',
+    '{"items": [[1, 2, 3]]]}',
+    '{"items": [[1, 2, 3]], }',
+    '{"items": [[1, 2, 3]], "odd": 1}',
+    '{"items": [[1, 2, 3]], "ids": [[]]}',
+    '{"items": [[1, 2, 1e999]]}',
+    '{"items": [[1, 2, 12345678901234567890123]]}',
+    '{"items": [[1, 2, 0.12345678901234567890123]]}',
+    '{"items": [[1, 2, -0], [1, 2, true]]}',
+    '{"items": [[1, 2], [1, 2, 3]]}',
+    '{"items": [' + ", ".join(["[1, 2, 3]"] * 21) + "]}",
+]
+
+
+@pytest.mark.parametrize("body", ODD_BODIES)
+def test_rows_that_come_first_are_read_as_anywhere_else(client, body):
+    later = '{"k": null, ' + body[1:]
+    found, expected = (client.post("/rank", content=text) for text in (body, later))
+    place = re.compile(r"line \d+ column \d+ \(char \d+\)")
+    assert found.status_code == expected.status_code
+    assert place.sub("", found.text) == place.sub("", expected.text)
 
 
 def test_ids_come_in_ranked_order_and_k_cuts(client):
@@ -315,3 +347,16 @@ def test_the_command_announces_nothing_without_the_extra(tmp_path, monkeypatch, 
     with pytest.raises(MissingExtraError, match=r'pip install "\.\[serve\]"'):
         serve(ServeCommand(tmp_path / "m.model"))
     assert "Serving" not in capsys.readouterr().out
+
+
+def test_what_is_answered_at_once_needs_no_thread_until_an_answer_is_slow():
+    pace = Pace()
+    assert not pace.is_quick(10)  # nothing is known yet
+    pace.add(100_000, 1e-4)
+    assert pace.is_quick(100_000)
+    assert not pace.is_quick(10_000_000)
+    pace.add(10, 5e-3)
+    assert not pace.is_quick(10)
+    for _ in range(200):
+        pace.add(10, 1e-5)
+    assert pace.is_quick(10)

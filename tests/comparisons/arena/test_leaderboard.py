@@ -5,18 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import expit
+from scipy.special import expit, logsumexp
+from scipy.stats import multivariate_normal
 
 import reference
 from rankwise import ChoiceTable, ComparisonTable, InvalidInputError, leaderboard, suspect_answers
 from rankwise.comparisons.arena import newton
+from rankwise.comparisons.arena.deviation import Sites, log_evidence
 from rankwise.comparisons.arena.judges import Habits, fitted_judges
 from rankwise.comparisons.arena.newton import (
     PARAMETER_DEVIATION,
     Precision,
     ScoreSpread,
     fitted_scores,
-    most_probable_scores,
 )
 from rankwise.comparisons.arena.paired import Cells, PairedModel
 from rankwise.comparisons.arena.rating import ChosenModel
@@ -43,12 +44,17 @@ def paired(table, **options):
     return PairedModel(Cells.of(table, table.covariates, **options))
 
 
+def mode_of(model, deviation):
+    """Return the most probable scores; nothing is drawn where the deviation is given."""
+    return fitted_scores(model, deviation, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("width", [0.0, 0.4])
 def test_the_mode_is_that_of_the_naive_likelihood(width):
     weight = np.random.default_rng(1).uniform(0.2, 3.0, 150)
     _, table = world(width=width, weight=weight)
     model = paired(table)
-    mode = most_probable_scores(model, 1.3)
+    mode = mode_of(model, 1.3)
 
     def negative(z):
         f, w = z[:8], z[8] if width else 0.0
@@ -81,6 +87,7 @@ def models():
     )
     return {
         "covariates": paired(table),
+        "odds of ties": replace(paired(table), ties="odds"),
         "judges": habits.model(cells),
         "averaged": habits.model(cells).averaged(np.zeros(0), variance),
         "rankings": ChosenModel(ChoiceTable.from_rankings(rankings)),
@@ -165,16 +172,17 @@ def test_choices_have_the_naive_likelihood():
 def test_rankings_of_two_are_comparisons():
     _, table = world(width=0.0, n_rows=80)
     pairs = table.pairs.tolist()
-    one = most_probable_scores(paired(table), 1.0)
-    other = most_probable_scores(ChosenModel(ChoiceTable.from_rankings(pairs)), 1.0)
+    one = mode_of(paired(table), 1.0)
+    other = mode_of(ChosenModel(ChoiceTable.from_rankings(pairs)), 1.0)
     np.testing.assert_allclose(one.f, other.f, atol=1e-6)
     np.testing.assert_allclose(one.precision.covariance, other.precision.covariance, atol=1e-6)
 
 
 def test_leaderboards_of_rankings_of_two_are_those_of_comparisons():
     _, table = world(width=0.0, n_rows=40)
-    one = leaderboard(table, random_state=0)
-    other = leaderboard(ChoiceTable.from_rankings(table.pairs.tolist()), random_state=0)
+    one = leaderboard(table, deviation=1.0, random_state=0)
+    orders = ChoiceTable.from_rankings(table.pairs.tolist())
+    other = leaderboard(orders, deviation=1.0, random_state=0)
     assert one.names.tolist() == other.names.tolist()
     np.testing.assert_allclose(one.score, other.score, atol=1e-6)
     np.testing.assert_allclose(one.std, other.std, atol=1e-6)
@@ -193,7 +201,7 @@ def test_the_deviation_learnt_is_nearly_the_fixed_point(n_items, n_rows):
 def test_a_judge_of_one_comparison_is_corrected_as_by_bell_and_mccaffrey():
     _, table = world(n_items=6, n_rows=25, width=0.0, judge=np.arange(25))
     model = paired(table, by_judge=True)
-    mode = most_probable_scores(model, 1.0)
+    mode = mode_of(model, 1.0)
     spread = ScoreSpread.of(model, mode, np.random.default_rng(0), clustered=False)
     root, n_free = newton.judged_root(model, mode, spread)
     plain = model.noise_root(mode.f, mode.parameters, clustered=True).toarray()
@@ -216,7 +224,7 @@ def test_a_judge_of_one_comparison_is_corrected_as_by_bell_and_mccaffrey():
 
 def test_conjugate_gradients_start_nearby():
     _, table = world(n_items=newton.MAX_DENSE + 50, n_rows=4000)
-    H = most_probable_scores(paired(table), 1.0).precision
+    H = mode_of(paired(table), 1.0).precision
     B = np.random.default_rng(0).normal(size=(len(H.diagonal), 3))
     X = H.solve(B, 1e-10)
     np.testing.assert_allclose(H @ X, B, atol=1e-7)
@@ -254,7 +262,7 @@ def test_a_long_chain_is_solved_by_a_sparse_factor():
     n_items = 5000
     table = ComparisonTable.of(np.arange(n_items - 1), np.arange(1, n_items))
     heavy = ComparisonTable.of(table.first, table.second, weight=np.full(n_items - 1, 1e6))
-    H = most_probable_scores(paired(heavy), 1.0).precision
+    H = mode_of(paired(heavy), 1.0).precision
     B = np.random.default_rng(0).normal(size=(n_items, 2))
     rule = newton.StoppingRule(newton.CG_TOL, newton.MAX_CG)
     assert H.descent(B).run(rule) == "max_iter"
@@ -281,6 +289,74 @@ def test_intervals_hold_the_truth_as_often_as_they_say(n_items, n_rows):
         ranked.append(np.mean((board.rank_low <= rank) & (rank <= board.rank_high)))
     assert 0.86 < np.mean(held) < 0.94
     assert np.mean(ranked) > 0.86
+
+
+def answers_of(seed, n_items, n_rows, spread, nu):
+    """Draw comparisons from the model of Davidson: ties have odds nu."""
+    rng = np.random.default_rng(seed)
+    f = spread * rng.normal(size=n_items)
+    first = rng.integers(n_items, size=n_rows)
+    second = (first + 1 + rng.integers(n_items - 1, size=n_rows)) % n_items
+    s = f[first] - f[second]
+    win = np.exp([0.5 * s, -0.5 * s])
+    win /= win.sum(axis=0) + nu
+    u = rng.random(n_rows)
+    outcome = np.where(u < win[0], 1, np.where(u < win.sum(axis=0), -1, 0))
+    return f, ComparisonTable.of(first, second, outcome, names=np.arange(n_items))
+
+
+@pytest.mark.parametrize(
+    ("n_items", "n_rows", "spread", "nu"),
+    [(12, 150, 1.0, 0.8), (12, 3000, 1.0, 2.0), (100, 400, 2.0, 0.0), (8, 400, 0.1, 0.0)],
+    ids=["odds of ties", "many answers", "sparse", "nearly equal"],
+)
+def test_scores_and_ranks_are_held_whatever_the_ties_the_answers_and_the_spread(
+    n_items, n_rows, spread, nu
+):
+    held, ranked, said, right = [], [], [], []
+    for seed in range(12):
+        f, table = answers_of(seed, n_items, n_rows, spread, nu)
+        board = leaderboard(table, random_state=seed)
+        truth = (f - f.mean())[board.names]
+        rank = 1 + np.argsort(np.argsort(-truth))
+        held.append(np.mean((board.low <= truth) & (truth <= board.high)))
+        ranked.append(np.mean((board.rank_low <= rank) & (rank <= board.rank_high)))
+        said.append(board.best[0])
+        right.append(truth[0] == truth.max())
+    assert np.mean(held) > 0.82
+    assert np.mean(ranked) > 0.85
+    assert abs(np.mean(said) - np.mean(right)) < 0.3
+
+
+@pytest.mark.parametrize("ties", ["lead", "odds"])
+def test_the_evidence_of_a_deviation_is_that_of_a_sum_over_a_grid(ties):
+    table = ComparisonTable.of([0, 0, 1, 1, 0, 2], [1, 1, 2, 2, 2, 0], [1, 0, 1, -1, 1, 0])
+    model = replace(paired(table), ties=ties)
+    mode = mode_of(model, 1.5)
+    found, _ = log_evidence(model, mode, Sites.at_mode(model, mode), 1.5)
+    # two leads are all that answers depend on
+    x = np.linspace(-12.0, 12.0, 401)
+    a, b = np.meshgrid(x, x)
+    prior = multivariate_normal(np.zeros(2), 1.5**2 * np.array([[2.0, 1.0], [1.0, 2.0]]))
+    cells, leads = model.cells, np.stack([np.zeros(a.size), a.ravel(), b.ravel()])
+    s = leads[cells.second] - leads[cells.first]
+    log_p = prior.logpdf(np.stack([a.ravel(), b.ravel()], 1))
+    log_p = log_p + model.likelihoods(s.T, mode.parameters).sum(axis=1)
+    expected = logsumexp(log_p) + 2.0 * np.log(x[1] - x[0])
+    assert found == pytest.approx(expected, abs=0.01)
+
+
+def test_ties_by_odds_are_recognised_and_predicted():
+    f, table = answers_of(0, 12, 20_000, 1.0, 1.5)
+    board = leaderboard(table, random_state=0)
+    assert board.ties == "odds"
+    assert np.expm1(board.width) == pytest.approx(1.5, rel=0.15)
+    lead = f[board.names[0]] - f[board.names[-1]]
+    odds = np.exp([0.5 * lead, np.log(1.5), -0.5 * lead])
+    (said,) = board.predict_pair(board.names[:1], board.names[-1:])
+    np.testing.assert_allclose(said, odds / odds.sum(), atol=0.02)
+    _, by_lead = world(12, 20_000, width=1.0)
+    assert leaderboard(by_lead, random_state=0).ties == "lead"
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -470,7 +546,7 @@ def test_judges_who_are_alike_change_little():
     rng = np.random.default_rng(0)
     _, table = world(10, 1000, judge=rng.integers(8, size=1000))
     with_judges = leaderboard(table, judges=True, random_state=0)
-    without = leaderboard(table, random_state=0)
+    without = leaderboard(table, ties="lead", random_state=0)
     order = [with_judges.names.tolist().index(name) for name in without.names.tolist()]
     np.testing.assert_allclose(with_judges.score[order], without.score, atol=0.15)
     assert (with_judges.judges.careless < 0.05).all()
@@ -556,10 +632,36 @@ def test_maximum_likelihood_and_maximum_posterior_on_request():
     for deviation in (0.7, np.inf):
         best = minimize(negative, np.append(np.zeros(6), 0.3), deviation, tol=1e-10).x[:-1]
         best -= best.mean()
-        board = leaderboard(table, deviation=deviation, estimate="map", random_state=0)
+        options = {"estimate": "map", "ties": "lead"}
+        board = leaderboard(table, deviation=deviation, **options, random_state=0)
         np.testing.assert_allclose(board.score, best[board.names], atol=1e-4)
     mean = leaderboard(table, deviation=0.7, random_state=0)
     assert np.abs(mean.score).max() > 0.0
+
+
+def test_maximum_likelihood_is_what_choix_and_evalica_print():
+    times = {
+        "ab": 7,
+        "ba": 3,
+        "bc": 6,
+        "cb": 4,
+        "ac": 8,
+        "ca": 1,
+        "cd": 5,
+        "dc": 2,
+        "da": 2,
+        "ad": 5,
+    }
+    battles = [tuple(pair) for pair, n in times.items() for _ in range(n)]
+    # choix 0.4.1 (opt_pairwise and ilsr_pairwise) and evalica 0.4.2 (bradley_terry), logarithms
+    # around 0; then opt_pairwise(alpha=1.0), whose penalty is twice that of a deviation of 1
+    for deviation, expected in [
+        (np.inf, [0.956799, 0.085122, -0.341617, -0.700304]),
+        (np.sqrt(0.5), [0.712024, 0.004164, -0.273996, -0.442193]),
+    ]:
+        board = leaderboard(battles, deviation=deviation, estimate="map")
+        assert board.names.tolist() == list("abcd")
+        np.testing.assert_allclose(board.score, expected, atol=1e-5)
 
 
 def test_items_that_never_met_are_ranked_in_groups():
@@ -680,6 +782,11 @@ def test_data_frames_need_pandas(monkeypatch):
         (lambda: leaderboard([("a", "b")], half_life=3.0), "must come with dates"),
         (lambda: leaderboard([("a", "b")], half_life="auto"), "several dates: these have none"),
         (lambda: leaderboard([("a", "b")], estimate="mode"), "`estimate` must be one of"),
+        (lambda: leaderboard([("a", "b")], ties="both"), "`ties` must be one of"),
+        (
+            lambda: leaderboard([("a", "b")], judges=True, ties="odds"),
+            "ties='odds' must be without judges=True",
+        ),
         (lambda: leaderboard([("a", "b")], deviation=np.inf), "not so for a and b"),
         (
             lambda: leaderboard(ChoiceTable.from_rankings([["a", "b"]]), deviation=np.inf),

@@ -5,7 +5,8 @@ import pytest
 from sklearn.model_selection import GroupKFold
 
 import reference
-from problems import problem
+from laws.namespaces import every_namespace
+from problems import close, problem
 from rankwise import (
     Concordance,
     Disagreement,
@@ -273,3 +274,35 @@ def test_the_plot_marks_the_chosen_number():
     assert ax.lines[0].get_xdata().tolist() == [1, 2, 3]
     assert ax.lines[-1].get_xdata() == [2, 2]
     pyplot.close(ax.figure)
+
+
+@every_namespace
+@pytest.mark.parametrize("alpha", [0.0, 0.3])
+@pytest.mark.parametrize("memory", [1, 1 << 30])
+def test_queries_are_left_out_in_every_namespace(there, alpha, memory, monkeypatch):
+    """Those of several sizes at once, with features that are constant or depend on others."""
+    monkeypatch.setattr("rankwise.rankers.kpcrank.component_fit.DEVICE_BYTES", memory)
+    p = problem(seed=4, sizes=SIZES, n_features=3, grades=None)
+    Z = np.column_stack([p.X, np.cos(p.qid), p.X[:, 0] - 2 * p.X[:, 1], np.sin(p.X)])
+    graph = PreferenceGraph.from_scores(np.column_stack([p.y, p.y**2]), p.qid)
+    folds = Folds.by_query(graph.queries)
+    expected = leave_query_out_components(Z, graph, folds, alpha)
+    found = leave_query_out_components(Z, graph, folds, alpha, where=there(np.zeros(1)))
+    close(found.scores, expected.scores)
+    np.testing.assert_allclose(found.error, expected.error, rtol=1e-6)
+
+
+@every_namespace
+@pytest.mark.parametrize("panel_width", [1, 3, 32])
+def test_problems_of_a_stack_are_solved_as_each_alone(there, panel_width):
+    rng, p = np.random.default_rng(0), problem(seed=1, n_features=7)
+    graphs = [PreferenceGraph.from_scores(y, p.qid) for y in (p.y, -p.X[:, 0], p.X[:, 1])]
+    moments = [Moments.of(graph, p.X) for graph in graphs]
+    rows = [rng.normal(size=(n_rows, 7)) for n_rows in (4, 0, 9)]
+    how = {"panel_width": panel_width, "where": there(np.zeros(1))}
+    found = NestedSolutions.of_each(moments, rows, 1e-3, **how)
+    for one, own, solutions in zip(moments, rows, found, strict=True):
+        alone = NestedSolutions.of(one, own, 1e-3, panel_width)
+        assert solutions.scores().shape == (7, len(own), 1)
+        for name in ("parts", "rhs", "errors"):
+            np.testing.assert_allclose(getattr(solutions, name), getattr(alone, name), rtol=1e-8)

@@ -621,12 +621,12 @@ def test_steps_of_several_outputs_are_labelled_and_stop_all_of_them():
     assert len(steps) <= 6
 
 
-def test_more_outputs_than_run_abreast_stop_together():
-    Y = np.column_stack([np.roll(P.y, k) for k in range(run_module.ABREAST + 2)])
+def test_more_outputs_than_run_side_by_side_stop_together():
+    Y = np.column_stack([np.roll(P.y, k) for k in range(run_module.SIDE_BY_SIDE + 2)])
     ranker = LinearRankRLS(progress=lambda step: step.iteration == 2).fit(P.X, Y)
     assert ranker.n_iter_[0] == 2
-    assert (ranker.n_iter_[run_module.ABREAST :] == 0).all()
-    assert not ranker.coef_[run_module.ABREAST :].any()
+    assert (ranker.n_iter_[run_module.SIDE_BY_SIDE :] == 0).all()
+    assert not ranker.coef_[run_module.SIDE_BY_SIDE :].any()
 
 
 def test_outputs_start_from_the_weights_of_the_previous_fit():

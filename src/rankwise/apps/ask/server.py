@@ -35,6 +35,7 @@ from rankwise.apps.ask.session import LOG, AskSession
 from rankwise.apps.ask.store import ANSWERS, Answer, Question, Rater
 from rankwise.core.display import spreadsheet_text
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.sockets import listen_on
 
 PAGE = Path(__file__).parent / "page"
 MAX_BODY = 4096
@@ -473,7 +474,7 @@ def run_server(
     """
     # pages for other machines need a token in the link
     token = None if host in ("127.0.0.1", "localhost", "::1") else new_token()
-    listener = socket.create_server((host, port), family=_family(host))
+    listener = listen_on(host, port)
     links = [
         f"http://{f'[{address}]' if ':' in address else address}:{listener.getsockname()[1]}/"
         + ("" if token is None else f"?token={token}")

@@ -25,6 +25,7 @@ COMMANDS: dict[str, dict[str, type[Command]]] = {
     "Use a model": {
         "predict": commands.Predict,
         "rank": commands.RankCommand,
+        "recommend": commands.Recommend,
         "explain": commands.ExplainCommand,
         "export": commands.ExportCommand,
         "serve": commands.ServeCommand,
@@ -47,6 +48,7 @@ COMMANDS: dict[str, dict[str, type[Command]]] = {
 FAMILIES: dict[str, type[Command]] = {
     "auto": fit_commands.FitAuto,
     "rls": fit_commands.FitRLS,
+    "greedy": fit_commands.FitGreedy,
     "linear": fit_commands.FitLinear,
     "svm": fit_commands.FitSVM,
     "kpcrank": fit_commands.FitKPCRank,

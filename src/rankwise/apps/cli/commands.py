@@ -148,6 +148,38 @@ class RankCommand(ItemsCommand):
 
 
 @final
+@dataclass(frozen=True, kw_only=True)
+class Recommend(Command):
+    """Recommend items to users, by a model of fit factorization.
+
+    With -o and without --user, for all users. --ratings are ratings of new users, or newer ones,
+    for whom the items stay as they were learned.
+
+    For example: rankwise recommend model --user u7 --top 5
+    """
+
+    model: Model
+    user: Annotated[
+        list[str] | None, option("The name of a user; may be repeated.", "NAME", "--user")
+    ] = None
+    ratings: Annotated[
+        list[Path] | None,
+        option("A table of ratings by new users; may be repeated.", "TABLE", "--ratings"),
+    ] = None
+    similar_to: Annotated[
+        str | None, option("Print the items most like this one instead.", "ITEM", "--similar-to")
+    ] = None
+    top: Top = None
+    output: OptionalFile = None
+    json: Json = False
+
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.recommending import recommend
+
+        recommend(self)
+
+
+@final
 @dataclass(frozen=True)
 class Evaluate(Command):
     """Measure how well scores rank the items of a data file.

@@ -79,10 +79,16 @@ class RawCommand(FitCommand, ABC):
         ),
     ] = None
 
+    time: Annotated[
+        str | None,
+        column("Column of dates: choose and measure on later queries than were learned from."),
+    ] = None
+
     @property
     def layout(self) -> DataLayout:
-        """How to read the data files."""
-        return replace(super().layout, categories=column_names(self.categories) or ())
+        """How to read the data files: the column of dates is no feature."""
+        layout = without(super().layout, self.time)
+        return replace(layout, categories=column_names(self.categories) or ())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +140,20 @@ class PairsCommand(FitCommand, ABC):
     codes: Codes = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class JudgedPairsCommand(PairsCommand, ABC):
+    """A fit whose choices comparisons can judge."""
+
+    pairs_val: Annotated[
+        Path | None,
+        option(
+            "Comparisons of items of TRAIN that decide on what is to be chosen, with --pairs.",
+            "TABLE",
+            panel=PREFERENCES,
+        ),
+    ] = None
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Fit(RawCommand, GroupCommand, ClusterCommand):
@@ -177,7 +197,7 @@ class FitAuto(RawCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitRLS(PairsCommand, GroupCommand, ClusterCommand):
+class FitRLS(JudgedPairsCommand, GroupCommand, ClusterCommand):
     """Train RankRLS: least squares on differences of scores, in closed form.
 
     A grid of --alphas is judged by exact hold-outs of queries, pairs of items
@@ -185,15 +205,6 @@ class FitRLS(PairsCommand, GroupCommand, ClusterCommand):
 
     For example: rankwise fit rls train.txt -o model --kernel gaussian --alphas 1e-3:1e3:7
     """
-
-    pairs_val: Annotated[
-        Path | None,
-        option(
-            "Comparisons of items of TRAIN that choose among --alphas, with --pairs.",
-            "TABLE",
-            panel=PREFERENCES,
-        ),
-    ] = None
 
     def run(self) -> None:
         if self.is_on_cluster:
@@ -208,7 +219,24 @@ class FitRLS(PairsCommand, GroupCommand, ClusterCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitLinear(PairsCommand, ClusterCommand):
+class FitGreedy(PairsCommand):
+    """Train GreedyRankRLS: RankRLS on few features, chosen one after another.
+
+    Each step takes the feature with the least error on queries, pairs of items
+    or comparisons that are left out.
+
+    For example: rankwise fit greedy train.txt -o model --n-features 10
+    """
+
+    def run(self) -> None:
+        from rankwise.apps.cli.jobs.fits.pairwise import fit_greedy
+
+        fit_greedy(self)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class FitLinear(JudgedPairsCommand, ClusterCommand):
     """Train LinearRankRLS: conjugate gradients on large or sparse data, even beyond memory.
 
     A grid of --alphas is learned in one run and judged on the data of
@@ -272,11 +300,12 @@ class FitSVM(PairsCommand):
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class FitKPCRank(PairsCommand):
+class FitKPCRank(JudgedPairsCommand):
     """Train KPCRank: least squares on the leading kernel principal components.
 
     With --max-components their number is chosen by leaving out each query, or
-    folds of items if the file has no queries, or on the data of --validate.
+    folds of items or comparisons if there are no queries, or on the data of
+    --validate or --pairs-val.
 
     For example: rankwise fit kpcrank train.txt -o model --max-components 100
     """
@@ -295,8 +324,21 @@ class FitDORM(FitCommand):
     A grid of --Cs is judged by five folds of queries, or on the data of
     --validate, by the objective unless --measure names another measure.
 
+    With --sources it is trained for rankings whose first items have different
+    sources; rank --sources makes them.
+
     For example: rankwise fit dorm train.txt -o model --objective NDCG --Cs 8 --measure "NDCG @ 10"
     """
+
+    sources: Annotated[
+        str | None,
+        column("Column of the sources of items: the first --n-diverse of a ranking differ."),
+    ] = None
+
+    @property
+    def layout(self) -> DataLayout:
+        """How to read the data files: the column of sources is no feature."""
+        return without(super().layout, self.sources)
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.fits.listwise import fit_dorm
@@ -309,23 +351,39 @@ class FitDORM(FitCommand):
 class FitFactorization(Command):
     """Train RankingFactorization: recommend items to users, from their ratings.
 
-    The table has a row per rating: a user, an item and a number, higher is better.
+    The table has a row per rating: a user, an item and a number, higher is better; or a row per
+    choice, such as a purchase, without a number. A share of every user's ratings is set aside
+    first, and what a model of the others is worth on them is printed.
 
-    For example: rankwise fit factorization ratings.csv -o model --recommend top.csv
+    For example: rankwise fit factorization ratings.csv -o model
     """
 
-    ratings: Table
+    ratings: Annotated[
+        list[Path],
+        argument("Tables, files or patterns (CSV, TSV, Parquet, Excel).", "RATINGS..."),
+    ]
     output: NewModel
-    user: Annotated[str, column("Column of the users.")] = "user"
-    item: ItemNames = "item"
-    rating: Annotated[str, column("Column of the ratings.")] = "rating"
+    user: Annotated[str | None, column("Column of the users, if not user, userId, ...")] = None
+    item: Annotated[
+        str | None, column("Column of the items, if not item, movieId, product, ...", "--item")
+    ] = None
+    rating: Annotated[
+        str | None, column("Column of the ratings, if not rating, stars, score, ...")
+    ] = None
+    count: Annotated[
+        str | None,
+        column("Column that says how often an item was chosen, if not plays, clicks, ..."),
+    ] = None
+    held_out: Annotated[
+        float, option("Share of every user's ratings to measure the model on; 0 for none.")
+    ] = 0.2
     recommend: NewTable = None
     top: Number = None
     json: Json = False
     parameters: dict[str, Any]
 
     def run(self) -> None:
-        from rankwise.apps.cli.jobs.fits.listwise import fit_factorization
+        from rankwise.apps.cli.jobs.recommending import fit_factorization
 
         fit_factorization(self)
 

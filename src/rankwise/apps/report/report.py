@@ -327,7 +327,7 @@ def _held_out_cards(judged: JudgedModels) -> list[tuple[str, str, str]]:
     honest, path = getattr(ranker, "honest_value_", None), getattr(ranker, "path_", None)
     if honest is not None and honest.n_queries > 0:
         ends = f"{decimals(honest.low, 3)} to {decimals(honest.high, 3)}, {name}, "
-        title = f"{honest.measure}, unseen {honest.unit}"
+        title = f"{honest.measure}, {honest.unseen}"
         return [(title, decimals(honest.value, 3), f"{ends}seen by no part of the fit")]
     value = getattr(ranker, "held_out_value_", None)
     if path is None or value is None:

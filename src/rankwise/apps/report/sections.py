@@ -147,7 +147,7 @@ def training_section(judged: JudgedModels) -> Section:
 
 
 def queries_learned_from(judged: JudgedModels) -> dict[str, int | None]:
-    """Count, for each model, the queries given that it learned from; None if it cannot be told."""
+    """Count, for each model, the queries given that it learned from; None if that is unknown."""
     given = QueryFingerprints.of(judged.queries, judged.y) if judged.has_qid else None
     found: dict[str, int | None] = {}
     for name, model in judged.rankers.items():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from rankwise.core.arrays import FloatArray, raw_rows
 from rankwise.core.checks import hint
 from rankwise.core.errors import RankwiseError
 from rankwise.io.feature_columns import numbers_in_form
+from rankwise.native.svmlight import parse_json_rows
 
 VALUES_AT_ONCE = 1 << 14
 """Values that are converted to an array before other threads may run."""
@@ -210,6 +212,13 @@ class RankRequest:
     @classmethod
     def read(cls, body: bytes | bytearray, reader: ItemReader) -> Self:
         """Read the JSON of a request: one query with ``items``, or a list of ``queries``."""
+        rows, rest = _leading_rows(body, reader)
+        if rows is not None:
+            try:
+                content = json.loads(rest, parse_constant=_refuse_constant)
+                return cls._read_fields(content | {"items": rows}, reader)
+            except (ValueError, RecursionError):
+                pass  # refused below, with the place in the body
         # limits first, then JSON, then fields
         _refuse_many_values(body, reader)
         numbers: dict[str, Any] = {}
@@ -219,6 +228,11 @@ class RankRequest:
             content = json.loads(body, parse_constant=_refuse_constant, **numbers)
         except (ValueError, RecursionError) as error:
             raise RequestError(f"The body must be JSON: {error}.") from error
+        return cls._read_fields(content, reader)
+
+    @classmethod
+    def _read_fields(cls, content: Any, reader: ItemReader) -> Self:
+        """Check what was read; items may be rows already."""
         if not isinstance(content, dict) or ("items" in content) == ("queries" in content):
             raise RequestError(
                 'The body must be an object with either "items", the items of one query, or '
@@ -232,7 +246,8 @@ class RankRequest:
         if k is not None and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
             raise RequestError(f'"k" must be a whole number above 0: got {k!r}.')
         if "items" in content:
-            rows = reader.rows(content["items"], "items")
+            items = content["items"]
+            rows = items if isinstance(items, np.ndarray) else reader.rows(items, "items")
             return cls([rows], [_ids(content, reader, "")], k, False)
         return cls._read_queries(content["queries"], reader, k)
 
@@ -287,6 +302,31 @@ def _parse_float(digits: str) -> float:
 def _parse_int(digits: str) -> int:
     """Return a whole number as `json` does; a function of Python's lets other threads run."""
     return int(digits)
+
+
+_ITEMS_FIRST = re.compile(rb'[ \t\n\r]*\{[ \t\n\r]*"items"[ \t\n\r]*:[ \t\n\r]*(?=\[)')
+"""How the body of most requests begins."""
+
+
+def _leading_rows(
+    body: bytes | bytearray, reader: ItemReader
+) -> tuple[FloatArray | None, bytes | bytearray]:
+    """Return the items of a body that begins with lists of numbers, and the rest of the body.
+
+    A tenth of the time that reading all of it as Python's numbers takes. Whatever needs a closer
+    look, or an error, is left to that.
+    """
+    begin = _ITEMS_FIRST.match(body)
+    if begin is None or not body.endswith(b"}"):
+        return None, body
+    n_most = min(reader.max_items, len(body) // (2 * reader.n_features) + 1)
+    rows = np.empty((n_most, reader.n_features))
+    n_rows, end = parse_json_rows(np.frombuffer(body, dtype=np.uint8), begin.end(), rows)
+    rest = b'{"items": null' + body[end:]
+    is_plain = n_rows > 0 and rest.count(b'"items"') == 1 and b"\\" not in rest
+    if not is_plain or len(rest) > LONG_BODY or not _is_within_limits(rest, reader):
+        return None, body
+    return rows[:n_rows], rest
 
 
 def _refuse_many_values(body: bytes | bytearray, reader: ItemReader) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import logging
-import socket
+import math
 import time
 from bisect import bisect_left
 from collections.abc import Callable
@@ -20,6 +20,7 @@ from rankwise.apps.serve.requests import ItemReader, RankRequest, RequestError
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
+from rankwise.core.sockets import listen_on
 from rankwise.io.feature_columns import columns_kept
 from rankwise.rankers.scoring_function import predicted
 
@@ -30,6 +31,13 @@ N_THREADS = 2
 
 BODIES_HELD = 8
 """Bodies of the largest size that fit in memory together; further ones are refused."""
+
+
+QUICK = 1e-3
+"""Processor seconds up to which a request is answered at once, since a thread would take longer."""
+
+FIXED_BYTES, PACE_KEPT = 1 << 16, 0.98
+"""What is added to the length of a body for the fixed cost of an answer; decay of the pace."""
 
 
 BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
@@ -97,6 +105,23 @@ class HeldBodies:
 
 
 @final
+@dataclass
+class Pace:
+    """Remember how long answers take, by the slowest of late."""
+
+    seconds_per_byte: float = math.inf
+
+    def is_quick(self, n_bytes: int) -> bool:
+        """Return whether a body of so many bytes is likely to be answered at once."""
+        return self.seconds_per_byte * (n_bytes + FIXED_BYTES) < QUICK
+
+    def add(self, n_bytes: int, seconds: float) -> None:
+        """Take in an answer."""
+        pace, before = seconds / (n_bytes + FIXED_BYTES), self.seconds_per_byte
+        self.seconds_per_byte = max(pace, 0.0 if math.isinf(before) else PACE_KEPT * before)
+
+
+@final
 @dataclass(frozen=True, eq=False)
 class RankService:
     """Answer requests with one ranker.
@@ -123,6 +148,7 @@ class RankService:
     version: str
     counters: Counters = field(default_factory=Counters)
     bodies: HeldBodies = field(default_factory=HeldBodies)
+    pace: Pace = field(default_factory=Pace)
 
     def facts(self) -> dict[str, Any]:
         """Return what is served, for a health check."""
@@ -137,6 +163,7 @@ class RankService:
 
     def answer(self, body: bytearray) -> tuple[int, bytes, int]:
         """Return status, response and number of items of one request."""
+        start = time.thread_time()
         try:
             request = RankRequest.read(body, self.reader)
             content = request.answer(self._scores(request))
@@ -144,6 +171,8 @@ class RankService:
             return 200, json.dumps(content, allow_nan=False).encode(), request.n_items
         except RequestError as error:
             return error.status, _error(str(error)), 0
+        finally:
+            self.pace.add(len(body), time.thread_time() - start)
 
     def _scores(self, request: RankRequest) -> FloatArray:
         """Return the scores of all items; refuse items that the ranker cannot score."""
@@ -290,12 +319,15 @@ def _ranking_endpoint(service: RankService) -> Any:
         start, body = time.perf_counter(), bytearray()
         n_items, headers = 0, {}
         try:
-            # read the body in time, score it in a thread
+            # read the body in time, score it in a thread unless that takes no time
             with fail_after(service.timeout):
                 await service.body_of(request, body)
-            status, content, n_items = await to_thread.run_sync(
-                service.answer, body, limiter=threads
-            )
+            if service.pace.is_quick(len(body)):
+                status, content, n_items = service.answer(body)
+            else:
+                status, content, n_items = await to_thread.run_sync(
+                    service.answer, body, limiter=threads
+                )
         # every failure becomes a status with a message; its bytes no longer count
         except RequestError as error:
             status, content = error.status, _error(str(error))
@@ -398,8 +430,7 @@ def serve_ranker(
         http=_timed_protocol(AutoHTTPProtocol, timeout),
     )
     try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family)
+        listener = listen_on(host, port)
     except OSError as error:
         raise InvalidInputError(
             f"The server must be able to listen on {host}, port {port}: {error}. Give another port."

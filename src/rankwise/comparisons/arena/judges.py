@@ -7,10 +7,9 @@ from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_expit
 
 from rankwise.comparisons.arena.newton import Mode, fitted_scores
-from rankwise.comparisons.arena.paired import Answers, Cells, PairedModel
+from rankwise.comparisons.arena.paired import Answers, Cells, PairedModel, log_likelihoods
 from rankwise.comparisons.judges import (
     USUAL_SPREAD,
     JudgeReport,
@@ -111,19 +110,8 @@ class Habits:
         return float(max(one, np.abs(self.log_width - other.log_width).max()))
 
 
-def log_likelihoods(cells: Cells, s: FloatArray, width: FloatArray | float) -> FloatArray:
-    """Return the log-likelihood of every cell at leads s, however large."""
-    if not cells.has_ties:
-        log_q = log_expit(-s)
-        return cells.won * (log_q + s) + cells.lost * log_q
-    log_p, log_q = log_expit(s - width), log_expit(-s - width)
-    double = 2.0 * np.asarray(width)
-    of_ties = log_p + log_q + double + np.log(-np.expm1(-double))
-    return cells.won * log_p + cells.lost * log_q + cells.tied * of_ties
-
-
 def fitted_judges(
-    cells: Cells, deviation: float | None, rng: np.random.Generator, rule: StoppingRule = JUDGE_RULE
+    cells: Cells, deviation: float | None, rng: np.random.Generator
 ) -> tuple[PairedModel, Mode, Habits]:
     """Learn scores and habits in turn, until the habits converge.
 
@@ -134,7 +122,6 @@ def fitted_judges(
     deviation : float or None
         Standard deviation of the scores; None to learn it.
     rng
-    rule : StoppingRule
     """
     # start: judges that are all alike
     shared = PairedModel(cells)
@@ -144,7 +131,7 @@ def fitted_judges(
     mode = replace(mode, parameters=shared.effects(mode.parameters))
     error, n_iter = np.inf, 0
     # scores for fixed habits, then habits for fixed scores
-    while error >= rule.tol and n_iter < rule.max_iter:
+    while error >= JUDGE_RULE.tol and n_iter < JUDGE_RULE.max_iter:
         model = habits.model(cells)
         mode = fitted_scores(model, deviation or mode.deviation, rng, mode)
         better = habits.improved(cells, model.leads(mode.f, mode.parameters))
@@ -152,8 +139,10 @@ def fitted_judges(
     # scores and their deviation for the final habits
     model = habits.model(cells)
     mode = fitted_scores(model, deviation, rng, mode)
-    reached = error < rule.tol
-    ending = rule.end("converged" if reached else "max_iter", n_iter, error, "Merge rare judges.")
+    reached = error < JUDGE_RULE.tol
+    ending = JUDGE_RULE.end(
+        "converged" if reached else "max_iter", n_iter, error, "Merge rare judges."
+    )
     ending.warn()
     return model, mode, habits
 

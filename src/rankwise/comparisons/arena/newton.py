@@ -348,28 +348,9 @@ class _ScoreStep(NamedTuple):
     gain: float
 
 
-def most_probable_scores(
-    model: ScoreModel,
-    deviation: float,
-    start: Mode | None = None,
-    rule: StoppingRule = NEWTON_RULE,
-) -> Mode:
-    """Maximise log-likelihood plus log prior by Newton's method, halving steps if needed.
-
-    Parameters
-    ----------
-    model : ScoreModel
-    deviation : float
-        Standard deviation of the prior of the scores.
-    start : Mode, optional
-    rule : StoppingRule
-    """
-    return refined_mode(model, Mode.begin(model, deviation, start), rule)
-
-
-def refined_mode(model: ScoreModel, mode: Mode, rule: StoppingRule = NEWTON_RULE) -> Mode:
+def refined_mode(model: ScoreModel, mode: Mode) -> Mode:
     """Take Newton steps up to and including the first that gains less than the tolerance."""
-    mode, step, ending = _steps(model, mode, rule, NEAR_TOL)
+    mode, step, ending = _steps(model, mode, NEWTON_RULE, NEAR_TOL)
     f, parameters = mode.f + step.f, mode.parameters + step.parameters
     return replace(mode, f=f, parameters=parameters, ending=ending)
 
@@ -612,6 +593,27 @@ class ScoreSpread:
         cov = cov - cov.mean(axis=0)
         cov = cov - cov.mean(axis=1)[:, None]
         return cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
+
+    @classmethod
+    def mixed(cls, centres: list[FloatArray], spreads: list[Self]) -> tuple[FloatArray, Self]:
+        """Return mean and spread of scores that are one of several, in equal shares."""
+        mean = np.mean(centres, axis=0)
+        if len(spreads) == 1:
+            return mean, spreads[0]
+        between = np.array(centres) - mean
+        cov = between.T @ between / len(centres)
+        cov += np.array([spread.covariance for spread in spreads], dtype=float).mean(axis=0)
+        n_free = min(spread.n_free for spread in spreads)
+        return mean, cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
+
+    def scaled(self, f: FloatArray, scale_std: float) -> Self:
+        """Return the spread of scores that have a common factor of this deviation around 1."""
+        if scale_std == 0.0:
+            return self
+        cov = self.covariance
+        if cov is not None:
+            cov = cov + scale_std**2 * np.outer(f, f)
+        return replace(self, std=np.hypot(self.std, scale_std * f), covariance=cov)
 
     def inside(self, group: IntArray) -> Self:
         """Return the spread of scores around the means of their groups."""

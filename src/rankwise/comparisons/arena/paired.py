@@ -6,14 +6,21 @@ from typing import Self, final
 
 import numpy as np
 from scipy.sparse import csc_array, csr_array
+from scipy.special import expit, log_expit
 
 from rankwise.comparisons.arena.newton import LocalExpansion, ScoreModel, ScoreSpread, flatness
+from rankwise.comparisons.leaderboard import TieModel
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.native.names import count_answers
 
 KEYS_PER_ROW = 4
 """Number of possible keys for each row up to which they are counted without sorting."""
+
+TIE_STEPS, ODDS_PRIOR = 3, 2.0
+"""Steps of Newton's method after which two models of ties are compared, and what odds of ties are
+ahead by before: their scores, the odds of decided answers, are plainer where answers do not tell.
+"""
 
 
 @final
@@ -208,6 +215,37 @@ class Answers:
             value += tied * (double + np.log(-np.expm1(-double)))
             return cls(value, slope, up + down, by_width, width_curvature, down - up)
 
+    @classmethod
+    def by_odds(cls, cells: Cells, s: FloatArray, log_odds: FloatArray | float) -> Self:
+        """Evaluate the model of Davidson (1970), with the logarithm of its odds for a width.
+
+        The odds of a win to a loss are exp(s), and those of a tie to their geometric mean are nu:
+        p = exp(s / 2) / Z with Z = exp(s / 2) + exp(-s / 2) + nu. It is concave in s and log nu.
+        """
+        total = cells.total
+        with np.errstate(all="ignore"):
+            up, nu = np.exp(0.5 * s), np.exp(log_odds)
+            z = up + 1.0 / up + nu
+            p, q, t = up / z, 1.0 / (up * z), nu / z
+            value = 0.5 * (cells.won - cells.lost) * s + cells.tied * log_odds - total * np.log(z)
+            slope = 0.5 * (cells.won - cells.lost - total * (p - q))
+            curvature = 0.25 * total * (p + q - (p - q) ** 2)
+            by_width, width_curvature = cells.tied - total * t, total * t * (1.0 - t)
+            return cls(
+                value, slope, curvature, by_width, width_curvature, -0.5 * total * t * (p - q)
+            )
+
+
+def log_likelihoods(cells: Cells, s: FloatArray, width: FloatArray | float) -> FloatArray:
+    """Return the log-likelihood of every cell at leads s, however large."""
+    if not cells.has_ties:
+        log_q = log_expit(-s)
+        return cells.won * (log_q + s) + cells.lost * log_q
+    log_p, log_q = log_expit(s - width), log_expit(-s - width)
+    double = 2.0 * np.asarray(width)
+    of_ties = log_p + log_q + double + np.log(-np.expm1(-double))
+    return cells.won * log_p + cells.lost * log_q + cells.tied * of_ties
+
 
 @final
 @dataclass(frozen=True, eq=False)
@@ -220,16 +258,19 @@ class PairedModel(ScoreModel):
     reliability : (n_cells,) or None
         The judge's factor of a lead; 1 by default.
     width : (n_cells,) or None
-        Lead within which a judge ties. If None, and there are ties, one width is the first
-        parameter; the effects of covariates follow.
+        Lead within which a judge ties, or the log odds of a tie. If None, and there are ties, one
+        width is the first parameter; the effects of covariates follow.
     variance : (n_cells,) or None
         Variance of every lead, over which the log-likelihood is averaged; it needs a width.
+    ties : {"lead", "odds"}
+        Whether short leads tie (Rao and Kupper), or a tie has odds (Davidson).
     """
 
     cells: Cells
     reliability: FloatArray | None = None
     width: FloatArray | None = None
     variance: FloatArray | None = None
+    ties: TieModel = "lead"
 
     def lead_variance(
         self,
@@ -283,11 +324,17 @@ class PairedModel(ScoreModel):
             return effects
         share = self.cells.tied.sum() / self.cells.total.sum()
         share = min(max(float(share), 1e-3), 0.9)
-        return np.append(np.log((1.0 + share) / (1.0 - share)), effects)
+        width = np.log((1.0 + share) / (1.0 - share))
+        return np.append(np.log(np.expm1(width)) if self.ties == "odds" else width, effects)
 
     @cached_property
     def _flatness(self) -> FloatArray | float:
-        return 1.0 if self.variance is None else flatness(self.variance)
+        if self.variance is None:
+            return 1.0
+        if self.ties == "lead" or self.width is None:
+            return flatness(self.variance)
+        # log Z bends by 1 / (4 + 2 nu) at a lead of 0, where log sigma bends by 1 / 4
+        return flatness(self.variance / (1.0 + 0.5 * np.exp(self.width)) ** 2)
 
     @cached_property
     def _factor(self) -> FloatArray | float:
@@ -302,16 +349,39 @@ class PairedModel(ScoreModel):
     def _leads_and_width(
         self, f: FloatArray, parameters: FloatArray
     ) -> tuple[FloatArray, FloatArray | float]:
-        width: FloatArray | float = 0.0 if self.width is None else self.width
-        if self.learns_width:
-            width = float(parameters[0])
-        k, leads = self._flatness, self.leads(f, parameters)
+        k, leads, width = self._flatness, self.leads(f, parameters), self._width_at(parameters)
         leads = leads if self.reliability is None else self.reliability * leads
-        return (leads, width) if self.variance is None else (k * leads, k * width)
+        if self.variance is None:
+            return leads, width
+        return k * leads, width if self.ties == "odds" else k * width
 
     def answers(self, f: FloatArray, parameters: FloatArray) -> Answers:
         """Return the derivatives of the log-likelihood of all cells."""
-        return Answers.at(self.cells, *self._leads_and_width(f, parameters))
+        return self.answers_at(*self._leads_and_width(f, parameters))
+
+    def answers_at(self, s: FloatArray, width: FloatArray | float) -> Answers:
+        """Return the derivatives of the log-likelihood of all cells, by leads and widths."""
+        return (Answers.by_odds if self.ties == "odds" else Answers.at)(self.cells, s, width)
+
+    def _width_at(self, parameters: FloatArray) -> FloatArray | float:
+        if self.learns_width:
+            return float(parameters[0])
+        return 0.0 if self.width is None else self.width
+
+    def tie_width(self, parameters: FloatArray) -> float:
+        """Return the lead within which answers tie, or that would tie equal items as often."""
+        if not self.learns_width:
+            return 0.0
+        return float(np.log1p(np.exp(parameters[0])) if self.ties == "odds" else parameters[0])
+
+    def likelihoods(self, s: FloatArray, parameters: FloatArray) -> FloatArray:
+        """Return the log-likelihood of every cell at leads of scores s, (n_points, n_cells)."""
+        effects = self.effects(parameters)
+        leads = s + self.cells.covariates @ effects if len(effects) else s
+        leads, width = self._factor * leads, self._width_at(parameters)
+        if self.ties == "odds":
+            return self.answers_at(leads, width).value
+        return log_likelihoods(self.cells, leads, width)
 
     def expand(self, f: FloatArray, parameters: FloatArray) -> LocalExpansion:
         """Return the log-likelihood and its derivatives."""
@@ -346,7 +416,7 @@ class PairedModel(ScoreModel):
 
     def _is_in_domain(self, parameters: FloatArray) -> bool:
         """Whether the width is above 0."""
-        return not self.learns_width or bool(parameters[0] > 0.0)
+        return self.ties == "odds" or not self.learns_width or bool(parameters[0] > 0.0)
 
     def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:
         """Return a column for every cell, or for every judge."""
@@ -360,3 +430,43 @@ class PairedModel(ScoreModel):
         value = self._factor * np.sqrt(self._flatness * found.curvature)
         values, starts = np.stack([value, -value], 1).ravel(), np.arange(0, len(rows) + 1, 2)
         return csc_array((values, rows, starts), shape=(cells.n_items, cells.n_cells))
+
+
+def odds_of_ties(
+    model: PairedModel, f: FloatArray, parameters: FloatArray
+) -> tuple[float, float, float]:
+    """Return the factor of scores, the log odds of ties, and how probable they are, in log odds.
+
+    Near its mode, scores f and the width of one model tell those of the other up to a factor. Both
+    models may scale the scores, since a prior has made them smaller.
+
+    Parameters
+    ----------
+    model : PairedModel
+        With a width that is learned.
+    f, parameters : (n_items,), (n_parameters,)
+        The mode.
+    """
+    leads, width = model.leads(f, parameters), float(parameters[0])
+    by_lead = _scaled(model, leads, 1.0, width)
+    odds = replace(model, ties="odds")
+    by_odds = _scaled(odds, leads, 2.0 * float(expit(width)), float(np.log(np.expm1(width))))
+    factor, gain = by_odds[0] / by_lead[0], by_odds[2] - by_lead[2] + ODDS_PRIOR
+    return factor, by_odds[1], gain if factor > 0.0 and np.isfinite(gain) else -np.inf
+
+
+def _scaled(
+    model: PairedModel, leads: FloatArray, factor: float, width: float
+) -> tuple[float, float, float]:
+    """Maximise over a factor of all leads and the width; return both and the log-likelihood."""
+    for _ in range(TIE_STEPS):
+        found = model.answers_at(factor * leads, width)
+        mixed = float(leads @ found.mixed)
+        own = float(leads**2 @ found.curvature) + 1e-9, float(found.width_curvature.sum())
+        gradient = np.array([float(leads @ found.slope), float(found.by_width.sum())])
+        step = np.linalg.solve(np.array([[own[0], mixed], [mixed, own[1]]]), gradient)
+        factor, before = factor + float(step[0]), width
+        width = before + float(step[1])
+        if model.ties == "lead":
+            width = max(width, 0.5 * before)
+    return factor, width, float(model.answers_at(factor * leads, width).value.sum())

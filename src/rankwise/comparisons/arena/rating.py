@@ -12,6 +12,7 @@ from scipy.sparse import csc_array, csr_array, triu
 from scipy.special import expit, ndtri
 
 from rankwise.comparisons.arena.decay import learned_half_life
+from rankwise.comparisons.arena.deviation import plausible_deviations
 from rankwise.comparisons.arena.groups import groups_of, refuse_unbeaten
 from rankwise.comparisons.arena.judges import fitted_judges, judge_report
 from rankwise.comparisons.arena.newton import (
@@ -24,11 +25,17 @@ from rankwise.comparisons.arena.newton import (
     flatness,
     refined_mode,
 )
-from rankwise.comparisons.arena.paired import Cells, PairedModel
+from rankwise.comparisons.arena.paired import Cells, PairedModel, odds_of_ties
 from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.audit.evidence import Evidence
 from rankwise.comparisons.judges import JudgeReport
-from rankwise.comparisons.leaderboard import Effect, Leaderboard, RankSpread
+from rankwise.comparisons.leaderboard import (
+    Effect,
+    Leaderboard,
+    RankSpread,
+    TieModel,
+    win_and_loss,
+)
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.checks import check_choice, check_flag, check_share, real_number
 from rankwise.core.comparisons.choice_table import ChoiceTable
@@ -199,15 +206,18 @@ def leaderboard(
     half_life: float | Literal["auto"] | None = None,
     deviation: float | None = None,
     estimate: Estimate = "mean",
+    ties: TieModel | None = None,
     level: float = 0.9,
     random_state: Any = None,
 ) -> Leaderboard:
     r"""Rank named items from who beat whom, with intervals of scores and ranks.
 
     Item i beats j with probability :math:`\sigma(f_i - f_j - w)` and loses with probability
-    :math:`\sigma(f_j - f_i - w)`; the rest are ties (Bradley and Terry; Rao and Kupper). The
-    scores have the prior N(0, deviation^2), whose deviation is learned, so that items with few
-    answers stay near the mean. Newton's method on aggregated comparisons costs O(n_rows) once and
+    :math:`\sigma(f_j - f_i - w)`; the rest are ties (Bradley and Terry; Rao and Kupper). Or wins,
+    losses and ties are as :math:`e^{(f_i - f_j) / 2}`, :math:`e^{(f_j - f_i) / 2}` and
+    :math:`\nu` (Davidson), whichever makes the answers likelier. The scores have the prior
+    N(0, deviation^2), whose deviation is learned, so that items with few answers stay near the
+    mean. Newton's method on aggregated comparisons costs O(n_rows) once and
     O(n_pairs) per step; memory is linear in the number of distinct pairs.
 
     Parameters
@@ -236,6 +246,9 @@ def leaderboard(
         maximum likelihood, for items of which each has lost, if indirectly, to every other one.
     estimate : {"mean", "map"}
         What the scores are: the mean of the posterior, or its maximum.
+    ties : {"lead", "odds"}, optional
+        The model of ties, that of Rao and Kupper or that of Davidson; by default the likelier one,
+        and that of Davidson where answers hardly tell. With ``judges=True`` that of Rao and Kupper.
     level : float
         Probability of the intervals.
     random_state : int, RandomState or None
@@ -245,6 +258,10 @@ def leaderboard(
     -----
     Items that never met, not even through others, form groups; scores, ranks and probabilities hold
     inside a group.
+
+    Where few items are compared or most have few answers, the deviation of the scores is uncertain:
+    its posterior is found by expectation propagation, and five deviations stand for it. Intervals
+    of scores hold both models of ties, whose scales differ, by their probabilities.
 
     Up to 600 items, intervals come from the exact Gaussian at the mean. For more items they come
     from conjugate gradients with random right-hand sides, and ranks treat scores as independent.
@@ -260,6 +277,13 @@ def leaderboard(
     """
     check_share("level", level)
     check_choice("estimate", estimate, get_args(Estimate))
+    if ties is not None:
+        check_choice("ties", ties, get_args(TieModel))
+        if judges and ties == "odds":
+            raise InvalidInputError(
+                "ties='odds' must be without judges=True, whose judges differ in the leads within "
+                "which they tie. Leave `ties` out."
+            )
     by_question = isinstance(clustered, str) and clustered == "question"
     flags = {"judges": judges, "clustered": by_question or clustered, "first": first}
     for name, flag in flags.items():
@@ -271,7 +295,7 @@ def leaderboard(
         )
     # choices among several: Plackett and Luce
     rng, table = generator(random_state), read_answers(comparisons, columns)
-    rating = _Rating(rng, deviation, estimate, level, judges, bool(clustered), first)
+    rating = _Rating(rng, deviation, estimate, level, judges, bool(clustered), first, ties)
     if isinstance(table, ChoiceTable):
         if judges or first or half_life is not None:
             raise InvalidInputError(
@@ -340,15 +364,26 @@ def _half_life_note(half_life: float) -> str:
 @final
 @dataclass(frozen=True, eq=False)
 class _ArenaFit:
-    """A model at its mode, and what else the leaderboard needs."""
+    """A model at its mode, and what else the leaderboard needs.
 
-    model: ScoreModel
-    mode: Mode
+    Where the deviation of the scores is uncertain there are several models, one for each deviation,
+    in equal shares. Scores have a scale that depends on the model of ties; ``scale_std`` is the
+    deviation of its factor.
+    """
+
+    modes: tuple[tuple[ScoreModel, Mode], ...]
     answers: FloatArray
     effect_names: tuple[str, ...] = ()
     usual: FloatArray = field(default_factory=lambda: np.zeros(0))
     width: float = 0.0
+    ties: TieModel = "lead"
+    scale_std: float = 0.0
     judges: JudgeReport | None = None
+
+    @property
+    def mode(self) -> Mode:
+        """The mode at the middle deviation."""
+        return self.modes[len(self.modes) // 2][1]
 
 
 @final
@@ -363,6 +398,7 @@ class _Rating:
     judges: bool
     clustered: bool
     first: bool
+    ties: TieModel | None = None
 
     def of_comparisons(self, table: ComparisonTable) -> Leaderboard:
         """Rate items by comparisons of two."""
@@ -384,7 +420,8 @@ class _Rating:
         answers = sum_by(table.item, table.weight[table.choice], table.n_items)
         mode = approximate_mode(model, self.deviation, self.rng, tol=LOOSE_DEVIATION_TOL)
         group = groups_of(table.chosen[table.choice], table.item, table.n_items)
-        return self._board(table.names, _ArenaFit(*self._estimated(model, mode), answers), group)
+        modes = (self._estimated(model, mode, self.deviation),)
+        return self._board(table.names, _ArenaFit(modes, answers), group)
 
     def _fitted(self, table: ComparisonTable, cells: Cells) -> _ArenaFit:
         names, deviation = table.covariate_names, self._prior_deviation
@@ -396,40 +433,86 @@ class _Rating:
             model, mode, habits = fitted_judges(cells, deviation, self.rng)
             report = judge_report(table.judge.names, cells, model, mode, habits)
             width = float(np.exp(habits.mean_width)) if cells.has_ties else 0.0
-            found = self._estimated(model, mode)
-            return _ArenaFit(*found, answers, names, usual, width, report)
-        # one width for all: the mode, which the averages start from
+            modes = self._modes(model, mode)
+            return _ArenaFit(modes, answers, names, usual, width, judges=report)
+        # one width for all, or odds of ties: the mode, which the averages start from
         model = PairedModel(cells)
         mode = approximate_mode(model, deviation, self.rng, tol=LOOSE_DEVIATION_TOL)
-        mode = refined_mode(model, mode) if model.learns_width else mode
-        width = float(mode.parameters[0]) if model.learns_width else 0.0
-        return _ArenaFit(*self._estimated(model, mode), answers, names, usual, width)
+        if not model.learns_width:
+            return _ArenaFit(self._modes(model, mode), answers, names, usual)
+        mode = refined_mode(model, mode)
+        factor, log_odds, gain = odds_of_ties(model, mode.f, mode.parameters)
+        if self.ties is not None:
+            gain = np.inf if self.ties == "odds" else -np.inf
+        other = 1.0 / factor if gain > 0.0 else factor
+        scale_std = abs(other - 1.0) * float(np.sqrt(expit(-abs(gain))))
+        if gain > 0.0:
+            model = replace(model, ties="odds")
+            mode = self._mode_by_odds(model, mode, factor, log_odds)
+        width = model.tie_width(mode.parameters)
+        modes = self._modes(model, mode)
+        return _ArenaFit(modes, answers, names, usual, width, model.ties, scale_std)
+
+    def _mode_by_odds(self, model: PairedModel, mode: Mode, factor: float, log_odds: float) -> Mode:
+        """Return the mode where ties have odds, from that where short leads tie."""
+        start = replace(
+            mode,
+            f=factor * mode.f,
+            parameters=np.append(log_odds, factor * mode.parameters[1:]),
+            deviation=mode.deviation if self.deviation is not None else factor * mode.deviation,
+        )
+        mode = approximate_mode(model, self._prior_deviation, self.rng, start)
+        return refined_mode(model, mode)
 
     @property
     def _prior_deviation(self) -> float | None:
         return NO_PRIOR if self.deviation == np.inf else self.deviation
 
-    def _estimated(self, model: AnyModel, mode: Mode) -> tuple[AnyModel, Mode]:
+    def _modes(self, model: PairedModel, mode: Mode) -> tuple[tuple[ScoreModel, Mode], ...]:
+        """Return the model and its mode, or the mean; for some deviations where they are unsure."""
+        found = self._estimated(model, mode, self.deviation)
+        if self.estimate == "map" or self.deviation is not None:
+            return (found,)
+        spread = ScoreSpread.of(*found, self.rng, clustered=False) if _is_dense(mode) else None
+        deviations = None if spread is None else plausible_deviations(model, mode, spread)
+        if deviations is None:
+            return (found,)
+        modes: list[tuple[ScoreModel, Mode]] = []
+        for deviation in deviations:
+            mode = refined_mode(model, replace(mode, deviation=float(deviation)))
+            modes.append(self._estimated(model, mode, float(deviation)))
+        return tuple(modes)
+
+    def _estimated(
+        self, model: AnyModel, mode: Mode, deviation: float | None
+    ) -> tuple[AnyModel, Mode]:
         """Return the model and its mode, or the mean of the posterior."""
         if self.estimate == "map" or self.deviation == np.inf:
             return model, refined_mode(model, mode)
-        return _averaged(model, mode, self.deviation, self.rng)
+        return _averaged(model, mode, deviation, self.rng)
 
     def _board(self, names: NDArray[Any], fit: _ArenaFit, group: IntArray | None) -> Leaderboard:
         fit.mode.ending.warn()
-        f = fit.mode.f - fit.mode.f.mean()
-        spread = ScoreSpread.of(fit.model, fit.mode, self.rng, clustered=self.clustered)
-        spread = spread if group is None else spread.inside(group)
+        centres = [_centred(mode.f, group) for _, mode in fit.modes]
+        spreads = [
+            ScoreSpread.of(model, mode, self.rng, clustered=self.clustered)
+            for model, mode in fit.modes
+        ]
+        if group is not None:
+            spreads = [spread.inside(group) for spread in spreads]
+        f, spread = ScoreSpread.mixed(centres, spreads)
+        spread = spread.scaled(f, fit.scale_std)
         widening = spread.widening(self.level)
         return Leaderboard.of(
             names,
             f,
             spread.std,
-            self._ranks(f, spread, widening, group),
+            self._ranks(centres, spreads, widening, group),
             fit.answers,
             self.level,
             widening=widening,
             width=fit.width,
+            ties=fit.ties,
             covariance=spread.covariance,
             effects=_effects(fit, self.level),
             judges=fit.judges,
@@ -437,9 +520,14 @@ class _Rating:
         )
 
     def _ranks(
-        self, f: FloatArray, spread: ScoreSpread, widening: float, group: IntArray | None
+        self,
+        centres: list[FloatArray],
+        spreads: list[ScoreSpread],
+        widening: float,
+        group: IntArray | None,
     ) -> RankSpread:
         """Count ranks over draws of the scores, wider for few degrees of freedom."""
+        f, spread = centres[0], spreads[0]
         members = [np.arange(len(f))]
         if group is not None:
             members = [np.flatnonzero(group == number) for number in range(group.max() + 1)]
@@ -449,8 +537,13 @@ class _Rating:
                 for at in members
             ]
         else:
-            n_draws = N_DRAWS if len(f) <= 200 else N_DRAWS_MANY
-            draws = f + widening * spread.draws(n_draws, self.rng)
+            n_draws = (N_DRAWS if len(f) <= 200 else N_DRAWS_MANY) // len(spreads)
+            draws = np.concatenate(
+                [
+                    centre + widening * one.draws(n_draws, self.rng)
+                    for centre, one in zip(centres, spreads, strict=True)
+                ]
+            )
             parts = [RankSpread.of_draws(draws[:, at], self.level) for at in members]
         back = np.argsort(np.concatenate(members))
         low, high, best = (
@@ -458,6 +551,18 @@ class _Rating:
             for name in ("low", "high", "best")
         )
         return RankSpread(low, high, best)
+
+
+def _is_dense(mode: Mode) -> bool:
+    return mode.precision.is_dense
+
+
+def _centred(f: FloatArray, group: IntArray | None) -> FloatArray:
+    """Return scores around their mean, or the means of their groups."""
+    if group is None:
+        return f - f.mean()
+    sizes = np.bincount(group)
+    return f - (sum_by(group, f, len(sizes)) / sizes)[group]
 
 
 def _averaged(
@@ -532,8 +637,8 @@ def suspect_answers(
     rows, pairs = table.decided, table.pairs
     lead = score[pairs[:, 0]] - score[pairs[:, 1]]
     # posterior odds that win and loss were exchanged
-    recorded, opposite = (np.logaddexp(0.0, board.width - sign * lead) for sign in (1.0, -1.0))
-    log_odds = np.log(FLIP_RATE / (1.0 - FLIP_RATE)) + recorded - opposite
+    won, lost = win_and_loss(lead, np.zeros(1), board.width, board.link, board.ties)
+    log_odds = np.log(FLIP_RATE / (1.0 - FLIP_RATE)) + np.log(lost / won)
     probability = expit(log_odds)
     order = np.argsort(-probability, kind="stable")
     return table.row[rows[order]], probability[order]

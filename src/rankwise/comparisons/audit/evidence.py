@@ -51,7 +51,7 @@ class Evidence:
         effects = {one.name: one.value for one in board.effects}
         for name, values in zip(table.covariate_names, table.covariates.T, strict=True):
             lead = lead + effects.get(name, 0.0) * values
-        win, loss = win_and_loss(lead, np.zeros(1), board.width, board.link)
+        win, loss = win_and_loss(lead, np.zeros(1), board.width, board.link, board.ties)
         return np.column_stack([win, 1.0 - win - loss, loss])
 
     @cached_property
@@ -70,6 +70,8 @@ class Evidence:
     def sensitivity(self) -> FloatArray:
         """By how much each residual grows with the lead of the first item."""
         win, loss = self.probabilities[:, 0], self.probabilities[:, 2]
+        if self.board.ties == "odds":
+            return 0.5 * self.variance
         return self.table.weight * (win * (1.0 - win) + loss * (1.0 - loss))
 
     @property

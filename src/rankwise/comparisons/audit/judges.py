@@ -6,7 +6,6 @@ import re
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from rankwise.comparisons.audit.evidence import Evidence, one_step_effect
 from rankwise.comparisons.audit.finding import (
@@ -17,6 +16,7 @@ from rankwise.comparisons.audit.finding import (
     share_interval,
 )
 from rankwise.comparisons.audit.votes import MOST_ROWS, compared
+from rankwise.comparisons.leaderboard import Leaderboard, win_and_loss
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 
 SMALL_BIAS = 0.02
@@ -37,7 +37,7 @@ def position_bias(seen: Evidence) -> Finding | None:
         return None
     (effect,) = [one for one in seen.rate(seen.table, first=True).effects if one.name == "first"]
     bias, half = effect.value, effect.high - effect.value
-    even, low, high = (_gain(x, seen.board.width) for x in (bias, bias - half, bias + half))
+    even, low, high = (_gain(seen.board, x) for x in (bias, bias - half, bias + half))
     rows = _bias_of_judges(seen, bias)
     strange = [row for row in rows if row["flagged"]]
     said = (
@@ -63,9 +63,10 @@ def position_bias(seen: Evidence) -> Finding | None:
     )
 
 
-def _gain(effect: float, width: float) -> float:
+def _gain(board: Leaderboard, effect: float) -> float:
     """Return by how much the first of two equal items wins more often than the second."""
-    return float(expit(effect - width) - expit(-effect - width))
+    win, loss = win_and_loss(np.array([effect]), np.zeros(1), board.width, board.link, board.ties)
+    return float(win[0] - loss[0])
 
 
 def _bias_of_judges(seen: Evidence, overall: float) -> tuple[dict[str, Any], ...]:

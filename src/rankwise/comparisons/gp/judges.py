@@ -329,7 +329,6 @@ def learnt_judges(
     kernel: ParametricKernel,
     likelihood: ByJudge,
     sites: SiteParameters | None,
-    rule: StoppingRule = JUDGE_RULE,
 ) -> tuple[ByJudge, SiteParameters | None]:
     """Improve judges and posterior in turn, until the judges converge.
 
@@ -341,15 +340,14 @@ def learnt_judges(
         The initial judges.
     sites : (tau, nu), optional
         The initial sites.
-    rule : StoppingRule
     """
-    for _ in range(rule.max_iter):
+    for _ in range(JUDGE_RULE.max_iter):
         posterior = inference.posterior(
             kernel, likelihood, start=sites, rule=SEARCH_RULE, rank_tol=SEARCH_RANK_TOL
         )
         sites = posterior.tau, posterior.nu
         better = likelihood.improved(Cavities.of(posterior))
         error, likelihood = likelihood.distance(better), better
-        if error < rule.tol:
+        if error < JUDGE_RULE.tol:
             break
     return likelihood, sites

@@ -320,7 +320,7 @@ class RankingLoss:
         [LS08] eq. (17).
         """
         scores = _given_or_zeros(preliminary, len(plan.gains))
-        positions = ideal_positions(plan.gains, scores, plan.starts, plan.discounts)
+        positions = ideal_positions(plan.grades, scores, plan.starts, plan.discounts)
         return cls._towards(plan, positions, weights)
 
     @classmethod

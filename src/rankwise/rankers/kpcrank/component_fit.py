@@ -1,13 +1,22 @@
 """Least squares on the first p components, for every p, from one Cholesky factorisation."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
-from rankwise.core.namespaces import segment_sums
+from rankwise.core.namespaces import (
+    HOST,
+    Array,
+    is_on_host,
+    like,
+    namespace_of,
+    segment_sums,
+    to_host,
+    zeros,
+)
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import in_threads, serial_blas
 from rankwise.features.components import Components, Solver, find_components
@@ -21,11 +30,14 @@ from rankwise.rankers.closed_form import (
     leave_items_out,
 )
 from rankwise.selection.holdouts import EdgesHeldOut, Folds, HeldOut
-from rankwise.selection.refits import FoldChunks, FoldedFeatures, sums_of_others
+from rankwise.selection.refits import CHUNK_BYTES, FoldChunks, FoldedFeatures, sums_of_others
 from rankwise.solve.normal_equations import System
 
 PANEL_WIDTH = 32
 """Columns that are eliminated together."""
+
+DEVICE_BYTES = 1 << 30
+"""Memory for the Gram matrices of the folds that a device leaves out together."""
 
 DEPENDENT = 1e-12
 """A feature with less than this share of its size left over by the features before is dropped."""
@@ -109,17 +121,41 @@ class NestedSolutions:
         -----
         [TH10] (8) for every number of components, without the shortcut of its Sect. 4.2.
         """
-        n_features, n_outputs = moments.rhs.shape
-        system = moments.gram.copy()
-        system.flat[:: n_features + 1] += alpha
-        size = moments.size + alpha
-        panels = _as_panels([system, moments.rhs.T, rows], panel_width)
-        pivots = _eliminate(panels, n_features, DEPENDENT * size)
-        below = panels[:, n_features:].transpose(1, 0, 2)
-        reduced = below.reshape(len(below), -1)[:, :n_features]
-        left = np.divide(pivots, size, out=np.ones(n_features), where=pivots > 0)
-        errors = np.finfo(float).eps / np.minimum.accumulate(left)
-        return cls(reduced[n_outputs:], reduced[:n_outputs].T, errors)
+        return cls.of_each([moments], [rows], alpha, panel_width=panel_width)[0]
+
+    @classmethod
+    def of_each(
+        cls,
+        moments: Sequence[Moments],
+        rows: Sequence[FloatArray],
+        alpha: float,
+        *,
+        panel_width: int = PANEL_WIDTH,
+        where: Array = HOST,
+    ) -> list[Self]:
+        """Do the same for several problems with as many features, all at once where an array is."""
+        n_features, n_outputs = moments[0].rhs.shape
+        size = np.stack([m.size for m in moments]) + alpha
+        # the rows of every problem below one another; zeros fill up those of fewer rows
+        most = max(map(len, rows))
+        stack = np.zeros((len(rows), n_features + n_outputs + most, n_features))
+        for entries, m, own in zip(stack, moments, rows, strict=True):
+            entries[:n_features] = m.gram
+            entries[:n_features].flat[:: n_features + 1] += alpha
+            entries[n_features : n_features + n_outputs] = m.rhs.T
+            entries[n_features + n_outputs :][: len(own)] = own
+        panels = _as_panels(like(stack, where), panel_width)
+        del stack
+        pivots = to_host(_eliminate(panels, n_features, like(DEPENDENT * size, where)))
+        below = to_host(panels)[:, :, n_features:].transpose(1, 2, 0, 3)
+        reduced = below.reshape(*below.shape[:2], -1)[:, :, :n_features]
+        left = np.divide(pivots, size, out=np.ones_like(size), where=pivots > 0)
+        errors = np.finfo(float).eps / np.minimum.accumulate(left, axis=1)
+        ends = (n_outputs + len(own) for own in rows)
+        return [
+            cls(one[n_outputs:end], one[:n_outputs].T, error)
+            for one, error, end in zip(reduced, errors, ends, strict=True)
+        ]
 
     @classmethod
     def fit(cls, graph: PreferenceGraph, Z: FloatArray, rows: FloatArray, alpha: float) -> Self:
@@ -136,42 +172,64 @@ class NestedSolutions:
         return np.cumsum(self.parts.T[:, :, None] * self.rhs[:, None, :], axis=0)
 
 
-def _as_panels(blocks: list[FloatArray], width: int) -> FloatArray:
-    """Stack blocks of rows and cut them into panels of columns, the last one padded."""
-    n_rows, n_columns = sum(len(block) for block in blocks), blocks[0].shape[1]
-    panels = np.zeros((-(-n_columns // width), n_rows, width))
-    start = 0
-    for block in blocks:
-        for k, panel in enumerate(panels):
-            columns = block[:, k * width : (k + 1) * width]
-            panel[start : start + len(block), : columns.shape[1]] = columns
-        start += len(block)
+def _as_panels(stack: Array, width: int) -> Array:
+    """Cut matrices, (n_stack, n_rows, n_columns), into panels of columns, the last one padded."""
+    n_stack, n_rows, n_columns = stack.shape
+    panels = zeros((-(-n_columns // width), n_stack, n_rows, width), stack)
+    for k in range(panels.shape[0]):
+        first, last = k * width, min((k + 1) * width, n_columns)
+        panels[k, :, :, : last - first] = stack[:, :, first:last]
     return panels
 
 
-def _eliminate(panels: FloatArray, n_columns: int, floor: FloatArray) -> FloatArray:
+def _eliminate(panels: Array, n_columns: int, floor: Array) -> Array:
     """Turn rows [A; B] into [C; B C^-T] in place, where A = C C' is the leading square part.
 
-    Rows are stored in panels of a few columns each, (n_panels, n_rows, width), so that every
-    product is one of contiguous blocks. A column whose pivot is not above its floor is determined
-    by the ones before: it is set to zero, with 1 on the diagonal, and takes no further part.
+    Rows are stored in panels of a few columns each, (n_panels, n_stack, n_rows, width), so that
+    every product is one of contiguous blocks. A column whose pivot is not above its floor is
+    determined by the ones before: it is set to zero, with 1 on the diagonal, and takes no further
+    part.
 
-    Returns the pivots, the squares of the diagonal of C; 0 for columns left out.
+    Returns the pivots, the squares of the diagonals of C, (n_stack, n_columns); 0 for columns left
+    out.
     """
-    n_panels, _, width = panels.shape
-    pivots = np.zeros(n_columns)
+    n_panels, n_stack, _, width = panels.shape
+    pivots = zeros((n_stack, n_columns), panels)
     for k in range(n_panels):
         first = k * width
         last = min(first + width, n_columns)
-        panel = panels[k]
+        panel = panels[k, ...]
         for j in range(k):
-            panel[first:, : last - first] -= panels[j, first:] @ panels[j, first:last].T
-        eliminate_panel(panel, first, last - first, floor, pivots)
+            above = panels[j, :, first:last, :]
+            panel[:, first:, : last - first] -= panels[j, :, first:, :] @ above.mT
+        if is_on_host(panels):
+            for one in range(n_stack):
+                eliminate_panel(panel[one], first, last - first, floor[one], pivots[one])
+        else:
+            _eliminate_together(panel, first, last - first, floor, pivots)
     return pivots
 
 
+def _eliminate_together(
+    panel: Array, first: int, n_columns: int, floor: Array, pivots: Array
+) -> None:
+    """Do what `eliminate_panel` does to the panels of a stack, column by column."""
+    xp = namespace_of(panel)
+    for c in range(n_columns):
+        at = first + c
+        pivot = xp.asarray(panel[:, at, c], copy=True)
+        is_kept = pivot > floor[:, at]
+        root = xp.sqrt(xp.where(is_kept, pivot, xp.ones_like(pivot)))
+        column = xp.where(is_kept[:, None], panel[:, at + 1 :, c] / root[:, None], 0.0)
+        pivots[:, at] = xp.where(is_kept, pivot, 0.0)
+        panel[:, at, c] = root
+        panel[:, at + 1 :, c] = column
+        tops = column[:, None, : n_columns - c - 1]
+        panel[:, at + 1 :, c + 1 : n_columns] -= column[:, :, None] * tops
+
+
 def leave_query_out_components(
-    Z: FloatArray, graph: PreferenceGraph, folds: Folds, alpha: float
+    Z: FloatArray, graph: PreferenceGraph, folds: Folds, alpha: float, where: Array = HOST
 ) -> HeldOut:
     """Return the scores of each fold's items by models without that fold, for every number p.
 
@@ -189,13 +247,17 @@ def leave_query_out_components(
         The folds.
     alpha : float
         Regularisation, may be 0.
+    where : array
+        Where the factorisations are computed, those of many folds at once.
 
     Returns
     -------
     held_out : HeldOut
         Its first axis is the number of components, from 1.
     """
-    chunks = FoldChunks.of(FoldedFeatures.of(graph, Z, folds), n_weights=0)
+    problem = FoldedFeatures.of(graph, Z, folds)
+    chunk_bytes = CHUNK_BYTES if is_on_host(where) else DEVICE_BYTES
+    chunks = FoldChunks.of(problem, n_weights=0, chunk_bytes=chunk_bytes)
     outside = chunks.totals().of_others()
     # what rounding errors are measured by, of all items outside each fold
     fold = np.where(folds.fold < 0, folds.n_folds, folds.fold)
@@ -206,15 +268,16 @@ def leave_query_out_components(
     items, starts = folds.items
 
     def leave_out(number: int) -> None:
-        rest = chunks.sums(number).of_others()
-        first = chunks.folds[number].start
-        for q, (gram, rhs) in enumerate(zip(rest.grams, rest.rhs, strict=True), first):
-            rows = items[starts[q] : starts[q + 1]]
-            gram += outside.grams[number]
-            moments = Moments(gram, (rhs + outside.rhs[number]).T, size[q])
-            solutions = NestedSolutions.of(moments, Z[rows], alpha)
-            out[:, rows] = solutions.scores()
-            errors[q] = solutions.errors
+        rest, own = chunks.sums(number).of_others(), chunks.folds[number]
+        rest.grams[:] += outside.grams[number]
+        rest.rhs[:] += outside.rhs[number]
+        moments = [Moments(*of) for of in zip(rest.grams, rest.rhs.mT, size[own], strict=True)]
+        rows = [items[starts[q] : starts[q + 1]] for q in range(own.start, own.stop)]
+        of_rows = [Z[chosen] for chosen in rows]
+        found = NestedSolutions.of_each(moments, of_rows, alpha, where=where)
+        for solutions, chosen in zip(found, rows, strict=True):
+            out[:, chosen] = solutions.scores()
+        errors[own] = [solutions.errors for solutions in found]
 
     with serial_blas():
         in_threads(leave_out, len(chunks.folds))
@@ -242,6 +305,8 @@ class ComponentFit:
         The preferences.
     alpha : float
         Regularisation, may be 0.
+    where : array
+        Where folds of queries are left out.
     """
 
     components: Components
@@ -250,6 +315,7 @@ class ComponentFit:
     options: Mapping[str, Any]
     graphs: OutputGraphs
     alpha: float
+    where: Array
 
     @classmethod
     def of(
@@ -266,7 +332,8 @@ class ComponentFit:
         """Build the graphs and find the components of X; ``rows`` are those of it that compute."""
         graphs = OutputGraphs.of(data, **options)
         components, Z = find_components(kernel, X, n_components, solver, data.weight, rows)
-        return cls(components, Z, data, options, graphs, alpha)
+        where = HOST if rows is None or is_on_host(rows) else rows
+        return cls(components, Z, data, options, graphs, alpha, where)
 
     @property
     def numbers(self) -> IntArray:
@@ -295,7 +362,9 @@ class ComponentFit:
         if self.data.has_qid:
             return gather_held_out(
                 self.graphs,
-                lambda graph: leave_query_out_components(self.Z, graph, folds, self.alpha),
+                lambda graph: leave_query_out_components(
+                    self.Z, graph, folds, self.alpha, self.where
+                ),
             )
         n_numbers = len(self.numbers)
         return leave_items_out(self.data, folds, n_numbers, self._refit, **self.options)

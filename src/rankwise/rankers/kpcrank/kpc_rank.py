@@ -75,8 +75,8 @@ class KPCRank(ClosedFormRanker):
         How components are found: by a full tridiagonal reduction, or by Lanczos iterations, which
         are faster for a few components of many items. Both agree to machine precision.
     device : str, optional
-        Where the kernel matrix is formed and decomposed, as in `RankRLS`; `KPCRankCV` leaves out
-        queries on the host.
+        Where the kernel matrix is formed and decomposed, as in `RankRLS`, and where `KPCRankCV`
+        leaves out queries.
 
     Attributes
     ----------

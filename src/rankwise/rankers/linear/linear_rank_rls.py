@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.namespaces import place
+from rankwise.core.namespaces import on_host, place
 from rankwise.core.params import (
     Advice,
     ArrayOf,
@@ -37,6 +37,11 @@ from rankwise.io.reading import open_stream
 from rankwise.io.svmlight import ZeroBased
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import PointRanker, generator
+from rankwise.rankers.closed_form import (
+    compared_validation,
+    refuse_both_validations,
+    refuse_idle_weight,
+)
 from rankwise.rankers.linear.files import (
     FileSolver,
     gather_statistics,
@@ -62,9 +67,11 @@ from rankwise.rankers.linear.validation import (
     hold_out,
     several_hold_outs,
     validate_by_data,
+    validate_by_pairs,
 )
 from rankwise.rankers.reading import read_rows, read_training
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
+from rankwise.selection.path import refuse_listwise
 from rankwise.solve.conjugate_gradients import CGResult, Validator, best_position, last_known
 from rankwise.solve.iteration import StepCallback
 from rankwise.solve.moved_rows import rows_like
@@ -273,6 +280,8 @@ class LinearRankRLS(PointRanker):
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        pairs_val: ArrayLike | None = None,
+        pair_weight_val: ArrayLike | None = None,
     ) -> Self:
         """Learn from scores, optionally inside queries, or from comparisons.
 
@@ -297,29 +306,40 @@ class LinearRankRLS(PointRanker):
             By how much each winner leads; 1 by default.
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
+        pairs_val : (n_pairs, 2), optional
+            Validation comparisons in place of `y_val`, judged by the share in the right order: rows
+            of `X_val`, or of X without it.
+        pair_weight_val : (n_pairs,), optional
+            How much each of them counts.
         """
         given = checked(self)
         settings = Settings.of(given)
         where = place(given.device, X)
-        X, data = read_training(
+        rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
             ties=self.ties, cost=self.cost,
         )  # fmt: skip
         outputs = data.by_output()
         settings.refuse_checkpoint(len(outputs))
-        validators = self._validators(settings, X_val, y_val, qid_val, len(outputs), data.has_qid)
-        starts = self._starts(X.shape[1], len(outputs) if data.is_multi_output else None)
+        if pairs_val is None:
+            refuse_idle_weight(pair_weight_val)
+            judges = (X_val, y_val, qid_val, len(outputs), data.has_qid)
+            validators = self._validators(settings, *judges)
+        else:
+            compared = (X_val, y_val, qid_val, pairs_val, pair_weight_val)
+            validators = self._compared_validators(settings, rows, data, X, *compared, (y, qid))
+        starts = self._starts(rows.shape[1], len(outputs) if data.is_multi_output else None)
         if validators is None and settings.needs_validation:
-            problems = self._held_out_problems(X, outputs, settings, starts)
+            problems = self._held_out_problems(rows, outputs, settings, starts)
         else:
             problems = self._whole_problems(data, settings, validators, starts)
-        rows = rows_like(X, where, settings.dtype)
+        stored = rows_like(rows, where, settings.dtype)
         found: list[list[CGResult]] = [[] for _ in outputs]
-        for problem, result in run_in_batches(rows, problems, settings):
+        for problem, result in run_in_batches(stored, problems, settings):
             found[problem.output].append(result)
             if problem.output == 0:
                 n_held_out, n_ignored = problem.n_held_out, problem.graph.n_ignored_queries
-        decided = self._decide(rows, outputs, found, settings)
+        decided = self._decide(stored, outputs, found, settings)
         self._keep_results(decided, is_multi_output=data.is_multi_output)
         self._remember(data)
         n_queries = data.queries.n_queries
@@ -457,6 +477,30 @@ class LinearRankRLS(PointRanker):
         X = read_rows(self, X_val)
         data = ValidationData.of(X, y_val, qid_val, has_qid=has_qid)
         return validate_by_data(data, settings.measure, n_outputs)
+
+    def _compared_validators(
+        self,
+        settings: Settings,
+        rows: Matrix,
+        data: TrainingData,
+        X: Any,
+        X_val: Any,
+        y_val: Any,
+        qid_val: Any,
+        pairs_val: Any,
+        pair_weight_val: Any,
+        named: tuple[Any, ...],
+    ) -> list[Validator]:
+        """Check the given validation comparisons: the error (2) of [APS10] decides."""
+        refuse_both_validations(y_val)
+        refuse_listwise(settings.measure, "`pairs_val`")
+        if data.is_multi_output:
+            data.single_output("Validation comparisons judge one output.")
+        (qid_val,) = map(on_host, read_columns(X_val, "X_val", qid_val=qid_val))
+        given = (X_val, qid_val, pairs_val, pair_weight_val, named)
+        validation = compared_validation(self, rows, data, X, *given)
+        pairs, _, weight = validation.data.comparisons
+        return [validate_by_pairs(validation.X, pairs, weight)]
 
     def _whole_problems(
         self,

@@ -32,7 +32,7 @@ from rankwise.solve.conjugate_gradients import (
 )
 from rankwise.solve.iteration import Reason, Step, StepCallback, StoppingRule, steps_shown
 from rankwise.solve.operators import (
-    ABREAST,
+    SIDE_BY_SIDE,
     JointProduct,
     NormalOperator,
     alone_product,
@@ -335,7 +335,7 @@ def run_in_batches(
     """
     left = iter(problems)
     stopped: Reason | None = None
-    while batch := list(islice(left, ABREAST)):
+    while batch := list(islice(left, SIDE_BY_SIDE)):
         operators, product = joint_operator(rows, [problem.graph for problem in batch])
         linear = [one.over(operator) for one, operator in zip(batch, operators, strict=True)]
         if settings.checkpoint is None:

@@ -32,7 +32,7 @@ from rankwise.solve.kernel_iteration import (
     MatrixFree,
 )
 from rankwise.solve.normal_equations import System
-from rankwise.solve.operators import ABREAST, joint_operator
+from rankwise.solve.operators import SIDE_BY_SIDE, joint_operator
 from rankwise.solve.rows import as_rows
 
 FEW_UNKNOWNS = 2000
@@ -318,8 +318,8 @@ def iterate(
     """
     rows, rule = as_rows(X), StoppingRule(ITERATED_TO, max_iter, None)
     outputs, weights = graphs.by_output(), []
-    for first in range(0, len(outputs), ABREAST):
-        operators, product = joint_operator(rows, outputs[first : first + ABREAST])
+    for first in range(0, len(outputs), SIDE_BY_SIDE):
+        operators, product = joint_operator(rows, outputs[first : first + SIDE_BY_SIDE])
         systems = [
             ShiftedSystems.of(operator, alphas, precondition=len(alphas) == 1)
             for operator in operators

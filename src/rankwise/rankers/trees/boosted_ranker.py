@@ -643,12 +643,13 @@ def staged_scores(
     Returns
     -------
     scores : (n_stages, n_items)
+        NaN for items that no fold holds out.
     """
     # a booster for each fold
     growing = []
     for k, problem in enumerate(problems):
-        fold = folds.fold[problem.order]
-        kept, out = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
+        kept = np.flatnonzero(folds.learned_from(k)[problem.order])
+        out = np.flatnonzero(folds.fold[problem.order] == k)
         part = _Part(kept, problem.data.take(kept), out)
         objective = ranker._objective(part.data)
         booster = problem._booster(ranker, part, objective)
@@ -656,7 +657,7 @@ def staged_scores(
     stages: list[FloatArray] = []
     # all folds grow by a stage at a time
     for _ in range(ranker.n_trees // stage):
-        scores = np.empty(len(folds.fold))
+        scores = np.full(len(folds.fold), np.nan)
         for booster, objective, rows in growing:
             for _ in range(stage):
                 objective.add_tree(booster)
@@ -668,9 +669,12 @@ def staged_scores(
 
 
 def fit_to_problem(ranker: BoostedRanker, problem: TreeProblem) -> BoostedRanker:
-    """Fit a ranker to rows that others share with it."""
+    """Fit a ranker to rows that others share with it; Ctrl-C is not kept for an ending."""
     ranker._check_rows(problem.X_given, reset=True)
-    return ranker._fit_problem(problem, None)
+    ranker._fit_problem(problem, None)
+    if ranker.ending_.reason == "interrupted":
+        raise KeyboardInterrupt
+    return ranker
 
 
 def _label(values: list[float]) -> str:

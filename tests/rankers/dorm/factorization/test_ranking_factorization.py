@@ -284,7 +284,9 @@ def test_the_command_line_refuses_to_score_features_with_it(model, tmp_path):
     (tmp_path / "items.txt").write_text("1 qid:1 1:0.5\n")
     result = CliRunner().invoke(app, ["predict", f"{tmp_path}/model", f"{tmp_path}/items.txt"])
     assert result.exit_code == 2
-    assert "must hold a ranker of items with features" in " ".join(result.stderr.split())
+    assert "items.txt: expected a name that ends in one of .csv" in result.stderr
+    explained = CliRunner().invoke(app, ["explain", f"{tmp_path}/model", f"{tmp_path}/items.txt"])
+    assert "must hold a ranker of items with features" in " ".join(explained.stderr.split())
 
 
 # --- ending early ----------------------------------------------------------------------------
@@ -292,7 +294,7 @@ def test_the_command_line_refuses_to_score_features_with_it(model, tmp_path):
 
 def test_a_fit_that_is_cut_short_says_so():
     with pytest.warns(ConvergenceWarning, match="Not converged after max_iter=1"):
-        RankingFactorization(2, max_iter=1, random_state=0).fit(TRAIN)
+        RankingFactorization(2, tol=1e-3, max_iter=1, random_state=0).fit(TRAIN)
 
 
 def test_a_small_c_makes_the_factors_vanish_and_says_so():
@@ -313,7 +315,7 @@ def test_ctrl_c_keeps_the_best_factors_so_far():
             signal.raise_signal(signal.SIGINT)
 
     with pytest.warns(ConvergenceWarning, match="Stopped by Ctrl-C after 2 iterations"):
-        fitted = RankingFactorization(2, progress=press, random_state=0).fit(TRAIN)
+        fitted = RankingFactorization(2, tol=1e-3, progress=press, random_state=0).fit(TRAIN)
     assert fitted.n_iter_ == 2
     assert fitted.objective_values_[-1] < fitted.objective_values_[0]
 

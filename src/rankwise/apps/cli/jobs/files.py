@@ -150,11 +150,16 @@ def load_ranker(path: Path, *others: type) -> Any:
     """Load a model that scores items by their features; refuse other models."""
     ranker = load(path)
     if not isinstance(ranker, (Ranker, *others)):
-        raise ModelFileError(
-            f"{path} must hold a ranker of items with features: it holds a "
-            f"{type(ranker).__name__}. Use its methods in Python."
-        )
+        raise refused(path, ranker)
     return ranker
+
+
+def refused(path: Path, model: Any) -> ModelFileError:
+    """Return the error of a model that a command cannot use."""
+    return ModelFileError(
+        f"{path} must hold a ranker of items with features: it holds a {type(model).__name__}. Use "
+        "its methods in Python."
+    )
 
 
 def reading_options(paths: Sequence[Path], layout: DataLayout) -> dict[str, Any]:

@@ -34,14 +34,15 @@ from rankwise.apps.cli.jobs.files import (
     read_words,
 )
 from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
-from rankwise.apps.cli.options import column_names
+from rankwise.apps.cli.jobs.recommending import scored
+from rankwise.apps.cli.options import DataLayout, column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import hint
 from rankwise.core.display import decimals
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
-from rankwise.io.data import RankingData
+from rankwise.io.data import ColumnNames, RankingData
 from rankwise.io.files import format_suffix
 from rankwise.io.model_file import looks_like_model
 from rankwise.io.rankings import (
@@ -51,10 +52,14 @@ from rankwise.io.rankings import (
     read_scores,
     write_scores,
 )
-from rankwise.io.tables.reading import write_table
+from rankwise.io.ratings import RatingColumns
+from rankwise.io.reading import files_of
+from rankwise.io.tables.reading import open_table, write_table
 from rankwise.measures.evaluation import Evaluation
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
+from rankwise.rankers.base import Ranker
+from rankwise.rankers.storage import load
 
 DEFAULT_DIVERSE = 10
 
@@ -78,7 +83,9 @@ def predict(command: Predict) -> None:
 
 def _scored(command: Predict | RankCommand) -> RankedItems:
     """Score the items; match the columns of a table by name, if the model has feature names."""
-    ranker = load_ranker(command.model)
+    ranker = load(command.model)
+    if not isinstance(ranker, Ranker):
+        return scored(ranker, command)
     data = read_data_of(ranker, command.data, command.layout, find_items=True)
     if isinstance(command, RankCommand) and data.qid is None and ranker.fitted_with_qid_:
         raise InvalidInputError(
@@ -162,10 +169,20 @@ def _measures(command: Evaluate) -> list[Measure] | None:
 def _evaluation(command: Evaluate, measures: list[Measure] | None) -> Evaluation:
     layout = command.layout
     if is_table(command.data):
-        layout = replace(layout, features=())
+        layout = replace(_layout_of_ratings(command.data, layout), features=())
     data = read_data(command.data, layout, find_items=True)
     scores, qid = _scores_of(command, data)
     return rankwise.evaluate(given_scores(command.data, data), scores, qid, measures)
+
+
+def _layout_of_ratings(paths: list[Path], layout: DataLayout) -> DataLayout:
+    """Return a layout in which users are queries, for a table of ratings without queries."""
+    names = ColumnNames.of_file(paths[0], open_table(files_of(paths)[0]).names)
+    found = RatingColumns.usual(names)
+    if found is None or layout.qid is not None or names.given_or_usual(None, "qid") is not None:
+        return layout
+    y, item = layout.y or found.rating, layout.item or found.item
+    return replace(layout, y=y, qid=found.user, item=item)
 
 
 def _scores_of(command: Evaluate, data: RankingData) -> tuple[FloatArray, Any]:

@@ -190,7 +190,7 @@ class Comparisons:
         return duels, replace(self, winner=freeze(winner), loser=freeze(loser))
 
     def from_duels(self, duels: IntArray) -> Self:
-        """Return the comparisons of items that `as_duels` turned into these."""
+        """Return the comparisons of items from which `as_duels` made these."""
         won = self.loser == 0
         first, second = duels[np.maximum(self.winner, self.loser) - 1].T
         winner, loser = np.where(won, first, second), np.where(won, second, first)

@@ -45,18 +45,6 @@ def truncated_variance(z: FloatArray, r: FloatArray) -> FloatArray:
     return np.where(z < -50.0, series, 1.0 - r * (z + r))
 
 
-def average_win(mean: FloatArray, noise: FloatArray, variance: FloatArray) -> AverageLikelihood:
-    """Average Phi(s / sqrt(noise)), a factor of [TH10] (10), over s ~ N(mean, variance)."""
-    total = noise + variance
-    scale = np.sqrt(total)
-    z = mean / scale  # [TH10] eq. (10)
-    r = SQRT_2_PI / erfcx(-SQRT_HALF * z)  # the inverse Mills ratio
-    left = 1.0 - r * (z + r) if z.size and z.min() > -50.0 else truncated_variance(z, r)
-    return AverageLikelihood(
-        log_ndtr(z), r / scale, (1.0 - left) / total, (noise + variance * left) / total
-    )
-
-
 def average_tie(
     mean: FloatArray, noise: FloatArray, variance: FloatArray, width: FloatArray
 ) -> tuple[AverageLikelihood, FloatArray]:
@@ -123,7 +111,15 @@ class Probit(Likelihood):
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
     ) -> AverageLikelihood:
         """Return log Phi(m / S) and its derivatives, S^2 = noise + v."""
-        return average_win(mean, self.noise + outcomes.extra_noise, variance)
+        noise = self.noise + outcomes.extra_noise
+        total = noise + variance
+        scale = np.sqrt(total)
+        z = mean / scale  # [TH10] eq. (10): a factor, averaged over s ~ N(mean, variance)
+        r = SQRT_2_PI / erfcx(-SQRT_HALF * z)  # the inverse Mills ratio
+        left = 1.0 - r * (z + r) if z.size and z.min() > -50.0 else truncated_variance(z, r)
+        return AverageLikelihood(
+            log_ndtr(z), r / scale, (1.0 - left) / total, (noise + variance * left) / total
+        )
 
     def gradient(
         self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
@@ -172,7 +168,7 @@ class ProbitWithTies(Likelihood):
     ) -> AverageLikelihood:
         """Return log Phi((m - width) / S) for wins, log P(|m + S e| < width) for ties."""
         noise, width = self.noise + outcomes.extra_noise, self.tie_width * outcomes.width_factor
-        win = average_win(mean - width, noise, variance)
+        win = Probit(self.noise).average(mean - width, variance, outcomes)
         tied = outcomes.tied
         if not tied.any():
             return win

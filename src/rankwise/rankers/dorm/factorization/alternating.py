@@ -14,7 +14,7 @@ from rankwise.native.factorization import fit_users, rated_scores, visit_users
 from rankwise.native.oracles import OracleRoom, OracleTargets
 from rankwise.rankers.dorm.cutting_planes import PlaneSpace, Visit, make_planes, solve
 from rankwise.rankers.dorm.losses import RankingLoss
-from rankwise.rankers.dorm.oracles.assignment import OraclePlan, make_room
+from rankwise.rankers.dorm.oracles.assignment import OraclePlan, make_room, plan_assignments
 from rankwise.solve.iteration import (
     CertifiedSolution,
     Ending,
@@ -204,10 +204,18 @@ class Ratings:
         slacks = loss.slacks(self.scores(factors))
         return C * slacks + 0.5 * np.einsum("uk,uk->u", factors.U, factors.U)
 
-    def greatest_losses(self) -> float:
+    def greatest_losses(self, loss: RankingLoss) -> float:
         """Return the sum of the users' greatest losses: all slacks of factors that are 0."""
-        nothing = np.zeros(len(self.items))
-        return float(RankingLoss.from_gains(self.plan).slacks(nothing).sum())
+        return float(loss.slacks(np.zeros(len(self.items))).sum())
+
+    def every(self, step: int) -> "Ratings":
+        """Return the ratings of every ``step``-th user."""
+        sizes = np.diff(self.plan.starts)
+        rows = np.flatnonzero(np.repeat(np.arange(len(sizes)) % step == 0, sizes))
+        starts = np.concatenate([[0], np.cumsum(sizes[::step])])
+        gains, discounts, decay = self.plan.gains, self.plan.discounts, self.plan.decay
+        plan = plan_assignments(gains[rows], discounts[rows], decay[rows], starts)
+        return Ratings(plan, self.items[rows])
 
 
 @final
@@ -218,6 +226,8 @@ class Factorization:
     Parameters
     ----------
     factors : Factors
+    loss : RankingLoss
+        Whose target is closest to the ranking of the factors.
     objectives : (1 + n_half_steps,)
         At the start and after each half-step; they never increase.
     n_iter : int
@@ -227,6 +237,7 @@ class Factorization:
     """
 
     factors: Factors
+    loss: RankingLoss
     objectives: FloatArray
     n_iter: int
     ending: Ending
@@ -294,7 +305,8 @@ def factorize(
         if run.objective < objectives[-1]:  # some users had moved
             objectives.append(run.objective)
     ending = rule.end(reason, step.iteration, step.error, REMEDY)
-    return Factorization(run.factors, freeze(np.array(objectives)), step.iteration, ending)
+    values = freeze(np.array(objectives))
+    return Factorization(run.factors, run.loss, values, step.iteration, ending)
 
 
 def fold_in(
@@ -432,6 +444,7 @@ class _Alternation:
 _POWER_ITERATIONS = 4
 _OVERSAMPLING = 10
 _SCALES = np.geomspace(0.0025, 9.0, 13)
+_ENOUGH_RATINGS = 20_000  # to choose a scale by
 
 
 def spectral_start(R: Matrix, n_components: int, rng: np.random.Generator) -> Factors:
@@ -461,17 +474,37 @@ def spectral_start(R: Matrix, n_components: int, rng: np.random.Generator) -> Fa
     return Factors(U, V, bias)
 
 
+def start_of_choices(R: Matrix, n_components: int, rng: np.random.Generator) -> Factors:
+    """Return factors from a truncated singular value decomposition of choices.
+
+    What was not chosen counts 0, and nothing is taken out; the bias is the sum of each item as a
+    share of the largest.
+    """
+    left, s, right = _leading_singular_vectors(R, n_components, rng)
+    U, V = (np.ascontiguousarray(vectors * np.sqrt(s)) for vectors in (left, right))
+    sums = sum_by(R.indices, R.data, R.shape[1])
+    return Factors(U, V, 0.5 * sums / (sums.max(initial=0.0) or 1.0))
+
+
 def best_scaled(ratings: Ratings, factors: Factors, C: float) -> Factors:
     """Return the multiple of the factors that has the least objective on a grid.
 
     The objective is convex in the scale of the bias and of the products, up to the penalty of the
-    bias, which is convex too: of two neighbours the better one lies on the side of the least.
+    bias, which is convex too: of two neighbours the better one lies on the side of the least. Of
+    many ratings those of some users decide, evenly spaced.
     """
-    options, loss = [factors.scaled(scale) for scale in _SCALES], ratings.loss_towards(factors)
+    step = 1 + len(ratings.items) // _ENOUGH_RATINGS
+    some = ratings if step == 1 else ratings.every(step)
+    weight = C * len(factors.U) / len(factors.U[::step])
+    # all multiples give the same ranking, and so the same target
+    options = [factors.scaled(scale) for scale in _SCALES]
+    loss = some.loss_towards(Factors(factors.U[::step], factors.V, factors.bias))
 
     @cache
     def objective(k: int) -> float:
-        return ratings.objective(options[k], loss, C)
+        one = options[k]
+        slacks = loss.slacks(some.scores(Factors(one.U[::step], one.V, one.bias)))
+        return weight * float(slacks.sum()) + one.penalty
 
     # bisection: of two neighbours the better one lies on the side of the minimum
     low, high = 0, len(options) - 1

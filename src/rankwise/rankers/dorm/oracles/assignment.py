@@ -259,9 +259,10 @@ def ideal_positions(
     discounts : (n_items,), optional
         Of each position, query by query; they must not increase.
     """
-    bounds, g = np.asarray(starts), np.asarray(preliminary)
+    bounds, g, b = np.asarray(starts), np.asarray(preliminary), np.asarray(gains)
     query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
-    order = np.lexsort((-g, -np.asarray(gains), query))
+    grades = b if b.dtype.kind == "i" else np.unique(b, return_inverse=True)[1]
+    order = _sorted_inside((query + 1) * (grades.max(initial=0) + 1) - grades, -g)
     positions = np.empty(len(g), dtype=np.intp)
     positions[order] = np.arange(len(g)) - bounds[query]
     # positions of equal discount form a block
@@ -288,10 +289,22 @@ def sort_open_positions(
     order = np.empty(len(positions), dtype=np.intp)
     # the items in the order of their positions, then by score inside each block
     order[positions + starts[query]] = np.arange(len(positions))
-    order = order[np.lexsort((-preliminary[order], np.cumsum(is_first), query))]
+    is_first = is_first.copy()
+    is_first[starts[:-1]] = True
+    order = order[_sorted_inside(np.cumsum(is_first), -preliminary[order])]
     found = np.empty(len(positions), dtype=np.intp)
     found[order] = np.arange(len(positions)) - starts[query]
     return found
+
+
+def _sorted_inside(group: IntArray, keys: FloatArray) -> IntArray:
+    """Return the order by groups, whole numbers, and inside a group by keys, equal ones as given.
+
+    Two sorts of one key each take half the time of a sort by two keys.
+    """
+    rank = np.empty(len(keys), dtype=np.intp)
+    rank[np.argsort(keys, kind="stable")] = np.arange(len(keys))
+    return np.argsort(group * len(keys) + rank)
 
 
 class _DistinctGains(NamedTuple):

@@ -8,8 +8,8 @@ import sys
 import time
 
 import rankwise
-from rankwise.apps.cli.fit_commands import Fit, FitAuto, FitCommand
-from rankwise.apps.cli.jobs.files import named, remember_columns
+from rankwise.apps.cli.fit_commands import Fit, FitAuto, RawCommand
+from rankwise.apps.cli.jobs.files import named, read_words, remember_columns
 from rankwise.apps.cli.jobs.fits.pairwise import fit_best_rls
 from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save
 from rankwise.apps.cli.jobs.parameters import refuse_if, values_of
@@ -35,6 +35,11 @@ def fit(command: Fit) -> None:
         _search(command, problem)
         return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
+    refuse_if(
+        command.time is not None,
+        "--time must come with queries, text or blanks, and without --validate: one ranking of "
+        "all items by their numbers is judged by leaving out each of its pairs. Leave it out.",
+    )
     fit_and_save(command, problem, lambda: fit_best_rls(command, {}, problem, measure))
 
 
@@ -53,7 +58,7 @@ def fit_auto(command: FitAuto) -> None:
     _search(command, problem)
 
 
-def _search(command: FitCommand, problem: FitInput) -> None:
+def _search(command: RawCommand, problem: FitInput) -> None:
     """Fit to data that were read, save, and print what was found."""
     start = time.perf_counter()
     usual = "NDCG @ 10" if problem.has_qid else "Concordance"
@@ -61,7 +66,8 @@ def _search(command: FitCommand, problem: FitInput) -> None:
     if given["progress"]:
         given["progress"] = _say
     ranker = rankwise.AutoRanker(command.measure or usual, **given)
-    ranker.fit(problem.data.X, **problem.preferences)
+    dates = None if command.time is None else read_words(command.train, command.time, "time")
+    ranker.fit(problem.data.X, **problem.preferences, time=dates)
     ranker.set_params(progress=False)  # of this run, and not of the model
     remember_columns(ranker, problem.data)
     ranker.save(command.output)

@@ -25,7 +25,7 @@ from rankwise.apps.cli.jobs.files import (
 from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json, print_table
 from rankwise.core.arrays import FloatArray
-from rankwise.core.display import decimals
+from rankwise.core.display import decimals, listed
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.io.data import RankingData
@@ -298,26 +298,31 @@ def fit_or_choose(
     grid: str,
     parameter: str,
     measure: Measure | None,
+    judges: dict[str, Any] | None = None,
 ) -> Fitted:
-    """Fit a ranker or, with a grid, its search: the validation file decides, or folds do."""
+    """Fit a ranker or, with a grid, its search: the validation file decides, or folds do.
+
+    ``judges`` are validation comparisons, as keyword arguments of ``fit``.
+    """
     X, preferences, texts = problem.data.X, problem.preferences, command.parameters
     if grid not in texts:
         ranker = single(**values_of(single, texts)).fit(X, **preferences)
         return measured(command, ranker, parameter, problem, measure)
     ranker = search(measure=measure, **values_of(search, texts))
-    ranker.fit(X, **preferences, **problem.validation)
-    if problem.validation:
+    ranker.fit(X, **preferences, **problem.validation, **(judges or {}))
+    if problem.validation or judges:
         judged = on_file(command)
     elif problem.has_qid and ranker.cv == "auto":
         judged = LEFT_OUT.format("query")
     else:
-        judged = f"by five folds of {'queries' if problem.has_qid else 'items'}"
+        unit = "queries" if problem.has_qid else "comparisons" if problem.has_pairs else "items"
+        judged = f"by five folds of {unit}"
     return Fitted(ranker, parameter, getattr(ranker, f"{parameter}_"), ranker.path_, judged)
 
 
 def on_file(command: FitCommand) -> str:
     """Say that a file has decided."""
-    return f"on {command.validate}"
+    return f"on {command.validate or getattr(command, 'pairs_val', None)}"
 
 
 # Reporting
@@ -329,6 +334,9 @@ def _details(ranker: Any) -> dict[str, Any]:
     found = {"kernel": repr(known["kernel_"])} if "kernel_" in known else {}
     if "solution_" in known:
         found |= {"n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
+    if "features_" in known:
+        names = known.get("feature_names_in_", np.arange(ranker.n_features_in_))
+        found["features"] = names[known["features_"]].tolist()
     if "best_iter_" in known:
         found |= {"n_iter": ranker.n_iter_, "best_iter": ranker.best_iter_}
     return found
@@ -382,6 +390,9 @@ def _print_report(
         f"on {_sizes_text(sizes)} in {duration(seconds)}."
     )
     passes = counted(details.get("n_iter", 0), "iteration", "iterations")
+    if "features" in details:
+        names = listed([str(name) for name in details["features"]])
+        print(f"The features, in the order of their choice: {names}.")
     if "gap" in details:
         print(f"The duality gap is {details['gap']:.1e} after {passes}.")
     if "best_iter" in details:
@@ -402,6 +413,8 @@ def _print_selection(selection: SelectionPath, fitted: Fitted) -> None:
     ]
     print_table([name, repr(selection.measure), ""], rows)
     print(f"Judged {fitted.judged}.")
+    if name == "n_features":  # their number was given, not chosen
+        return
     order = np.argsort(grid).tolist()
     next_to_end = {order[0]: order[1:2], order[-1]: order[-2:-1]}.get(chosen, [])
     if any(abs(selection.values[chosen] - selection.values[at]) > ROUNDING for at in next_to_end):

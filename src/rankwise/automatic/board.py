@@ -1,0 +1,320 @@
+"""The families that were tried, the choice among them, and its value on unseen queries."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import Self, final
+
+import numpy as np
+import scipy
+
+from rankwise.automatic.families import Family, SettingsPath, Trial
+from rankwise.automatic.results import RankerEntry, RankerLeaderboard
+from rankwise.core.arrays import FloatArray
+from rankwise.core.errors import InvalidInputError, RankwiseError
+from rankwise.measures.evaluation import paired_test
+from rankwise.measures.honest_value import HonestValue
+from rankwise.measures.value import weighted_mean
+from rankwise.rankers.pipeline import RankerPipeline
+
+LEAST_QUERIES = 10
+"""Smallest number of queries for which the value of the choice is reported."""
+
+LEAST_SHARE = 0.25
+"""Families whose likelihood is below this share of the best one's count as worse than it."""
+
+LEAST_WEIGHT = 0.05
+"""Families with less than this share of the largest weight are left out of the sum."""
+
+INTERVAL = 1.96
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A family with its held-out scores and values, or a note why it has none."""
+
+    family: Family
+    seconds: float
+    paths: tuple[SettingsPath, ...] = ()
+    values: tuple[FloatArray, ...] = ()
+    note: str = ""
+
+    def best(self, weight: FloatArray) -> tuple[int, int]:
+        """Return the path and the setting of the highest mean value, for weights of the queries.
+
+        Means are smoothed over neighbours on the grid, whose differences are mostly chance.
+        """
+        means = [_smoothed(weighted_mean(values, weight)) for values in self.values]
+        path = int(np.argmax([m.max() for m in means]))
+        return path, int(np.argmax(means[path]))
+
+
+def _smoothed(means: FloatArray) -> FloatArray:
+    known = np.pad(np.nan_to_num(means, nan=-1e300), 1, "edge")
+    return np.mean([known[:-2], known[1:-1], known[2:]], axis=0)
+
+
+def try_family(family: Family, trial: Trial, memory: int) -> Tried:
+    """Search a family; if it does not suit the data, note why instead of raising."""
+    start = time.perf_counter()
+    n_items, n_features = trial.X.shape
+    needed = (1 + len(trial.without)) * n_items * family.bytes_per_item(n_features)
+    if needed > memory:
+        return Tried(family, 0.0, note=f"not tried: needs {needed >> 20} MiB")
+    try:
+        rows = trial.judged_rows
+        paths = tuple(replace(path, scores=path.scores[:, rows]) for path in family.search(trial))
+        values = tuple(trial.values(path.scores) for path in paths)
+    except RankwiseError as error:
+        seconds = time.perf_counter() - start
+        return Tried(family, seconds, note=f"not tried: {str(error).splitlines()[0]}")
+    return Tried(family, time.perf_counter() - start, paths, values)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """A setting for each known family, its standardised held-out scores, and its share."""
+
+    settings: list[tuple[int, int]]
+    parts: FloatArray
+    values: FloatArray
+    scales: FloatArray
+    shares: FloatArray
+
+    @property
+    def scores(self) -> FloatArray:
+        """The sum of the held-out scores."""
+        return self.shares @ self.parts
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Board:
+    """Everything that was tried, and the choice among it."""
+
+    trial: Trial
+    tried: list[Tried]
+    members: dict[tuple[str, tuple[int, int]], RankerPipeline] = field(default_factory=dict)
+    """The families and settings that were fitted to all data."""
+
+    @property
+    def known(self) -> list[Tried]:
+        """The families that have values and no reason to leave them out."""
+        return [
+            e
+            for e in self.tried
+            if e.values and not e.note and not all(np.isnan(v).all() for v in e.values)
+        ]
+
+    def of_fitted(self) -> Self:
+        """Leave out families that are not fitted to all data; keep the first if none is."""
+        fitted = {name for name, _ in self.members} or {self.known[0].family.name}
+        note = "left out: its fit to all data was interrupted"
+        tried = [
+            e if e.note or e.family.name in fitted else replace(e, note=note) for e in self.tried
+        ]
+        return replace(self, tried=tried)
+
+    def best_value(self, tried: list[Tried]) -> float:
+        """Return the best mean value of some families, in the measure's own direction."""
+        weight = self.trial.query_weight
+        means = [np.nanmax(weighted_mean(v, weight)) for e in tried for v in e.values]
+        best = float(max(means, default=np.nan))
+        return best if self.trial.measure.greater_is_better else -best
+
+    def news(self) -> str:
+        """Say what the last family brought, the best value so far, and how much time is left."""
+        found = ""
+        if self.tried:
+            last = self.tried[-1]
+            value = last.note or "undefined"
+            if last in self.known:
+                value = f"{self.best_value([last]):.4f} in {last.seconds:.1f} s"
+            found = f"{last.family.name}: {value}; "
+        left = self.trial.deadline - time.thread_time()
+        limit = f"at most {max(left, 0.0):.0f} s left, " if np.isfinite(left) else ""
+        return f"{found}best so far {self.best_value(self.known):.4f}, {limit}"
+
+    def choice(self, weight: FloatArray | None = None) -> Choice:
+        """Choose a setting for each family, and weigh the families; by some queries, or by all.
+
+        Parameters
+        ----------
+        weight : (n_judged,), optional
+            0 for queries to leave out.
+        """
+        if not self.known:
+            notes = "; ".join(f"{e.family.name}: {e.note}" for e in self.tried)
+            raise InvalidInputError(f"At least one family must suit the data: {notes}.")
+        weight = self.trial.query_weight * (1.0 if weight is None else weight)
+        # the best setting of each family, with its held-out scores and values
+        settings = [entry.best(weight) for entry in self.known]
+        pairs = list(zip(self.known, settings, strict=True))
+        scores = np.stack([entry.paths[p].scores[k] for entry, (p, k) in pairs])
+        values = np.stack([entry.values[p][k] for entry, (p, k) in pairs])
+        # standardised scores can be added up
+        inside = self._inside(scores, weight)
+        scales = inside.std(axis=1)
+        scales[scales == 0.0] = 1.0
+        parts = scores / scales[:, None]
+        shares = self._shares(inside / scales[:, None], values, weight)
+        return Choice(settings, parts, values, scales, shares)
+
+    def _inside(self, scores: FloatArray, weight: FloatArray) -> FloatArray:
+        """Return scores less the means of their queries, of the items of queries with a weight."""
+        judged, known = self.trial.judged, weight[self.trial.judged.index] > 0.0
+        return np.stack([(s - judged.spread(judged.mean(s)))[known] for s in scores])
+
+    def _shares(self, inside: FloatArray, values: FloatArray, weight: FloatArray) -> FloatArray:
+        """Weigh families: the mean of likelihoods and of least squares, the smallest left out."""
+        grades = self._inside(self.trial.grades[None], weight)[0]
+        by_squares = least_squares_shares(inside, grades)
+        shares = (likelihood_shares(values, weight) + by_squares) / 2.0
+        shares[shares < LEAST_WEIGHT * shares.max()] = 0.0
+        return shares / shares.sum()
+
+    def unseen_values(self) -> FloatArray:
+        """Choose by all folds but one, measure on that one, and join the folds.
+
+        All values are NaN if there are too few queries.
+        """
+        trial, fold = self.trial, self.trial.fold_of_query
+        groups = trial.judged.n_queries if trial.data.has_qid else len(trial.grades)
+        values = np.full(trial.judged.n_queries, np.nan)
+        if groups < LEAST_QUERIES:
+            return values
+        # nested: choose by the other folds or, in time, by the earlier ones; measure on this one
+        forward = trial.folds.is_forward
+        for k in range(1 if forward else 0, trial.folds.n_folds):
+            choice = self.choice((fold < k if forward else fold != k).astype(float))
+            values[fold == k] = trial.values(choice.scores[None])[0, fold == k]
+        return values
+
+    def honest_value(self, unseen: FloatArray) -> HonestValue:
+        """Return the mean of unseen values, with its interval."""
+        unit = "queries" if self.trial.data.has_qid else "parts of the items"
+        unit = f"later {unit}" if self.trial.folds.is_forward else unit
+        n_known = int(np.count_nonzero(~np.isnan(unseen)))
+        found = self._mean_and_interval(unseen) if n_known else (float("nan"),) * 3
+        return HonestValue(str(self.trial.measure), *found, n_known, unit)
+
+    def best_column(self, unseen: FloatArray) -> tuple[int, RankerEntry]:
+        """Return the feature that ranks best by itself, compared with unseen values.
+
+        The entry is named by what follows the name of the feature: nothing, or the direction.
+        """
+        weight, best, found = self.trial.query_weight, -np.inf, (0, "", unseen)
+        known = ~np.isnan(unseen)
+        for at, column in enumerate(self.trial.X[self.trial.judged_rows].T):
+            # each column in both directions
+            both = self.trial.values(np.stack([column, -column]))
+            for direction, values in zip(("", ", lowest first"), both, strict=True):
+                value = float(weighted_mean(values, weight))
+                if value > best:
+                    best, found = value, (at, direction, values)
+        at, direction, values = found
+        if known.any():
+            values = np.where(known, values, np.nan)  # on the same queries
+        pvalue = paired_test(unseen, values).pvalue if known.any() else float("nan")
+        entry = RankerEntry(direction, *self._mean_and_interval(values), pvalue, 0.0, 0.0)
+        return at, entry
+
+    def _mean_and_interval(self, values: FloatArray) -> tuple[float, float, float]:
+        """Return the mean over queries that have a value, and its 95 % interval."""
+        # weighted mean and its standard error over queries
+        weight = np.where(np.isnan(values), 0.0, self.trial.query_weight)
+        mean = float(weighted_mean(values, weight))
+        share = weight / max(weight.sum(), np.finfo(float).tiny)
+        n_known = max(int(np.count_nonzero(weight)), 2)
+        spread = np.nan_to_num(values - mean) * share
+        error = float(np.sqrt(np.square(spread).sum() * n_known / (n_known - 1)))
+        sign = 1.0 if self.trial.measure.greater_is_better else -1.0
+        ends = sorted([sign * (mean - INTERVAL * error), sign * (mean + INTERVAL * error)])
+        return sign * mean, ends[0], ends[1]
+
+    def leaderboard(self, choice: Choice) -> RankerLeaderboard:
+        """Return the table: the sum first, then the families by value."""
+        # the sum comes first, then the families by value, then those that were not tried
+        of_sum = self.trial.values(choice.scores[None])[0]
+        seconds = sum(entry.seconds for entry in self.tried)
+        first = RankerEntry("sum", *self._mean_and_interval(of_sum), 1.0, 0.0, seconds)
+        entries = [
+            RankerEntry(
+                entry.family.name,
+                *self._mean_and_interval(choice.values[k]),
+                paired_test(of_sum, choice.values[k]).pvalue,
+                float(choice.shares[k]),
+                entry.seconds,
+            )
+            for k, entry in enumerate(self.known)
+        ]
+        sign = -1.0 if self.trial.measure.greater_is_better else 1.0
+        entries.sort(key=lambda entry: sign * entry.value)
+        nan = float("nan")
+        notes = [
+            RankerEntry(e.family.name, nan, nan, nan, nan, 0.0, e.seconds, e.note)
+            for e in self.tried
+            if e.note
+        ]
+        return RankerLeaderboard(str(self.trial.measure), (first, *entries, *notes))
+
+    def fitted(self, choice: Choice) -> tuple[list[RankerPipeline], FloatArray]:
+        """Fit the families that have a share in the sum to all data."""
+        chosen = np.flatnonzero(choice.shares)
+        # the quickest first, so that Ctrl-C leaves as many as possible
+        for k in sorted(chosen, key=lambda k: self.known[k].seconds):
+            entry, (path, setting) = self.known[k], choice.settings[k]
+            name = entry.family.name, (path, setting)
+            if name not in self.members:
+                self.members[name] = entry.paths[path].fit(setting)
+        names = [(self.known[k].family.name, choice.settings[k]) for k in chosen]
+        return [self.members[name] for name in names], (choice.shares / choice.scales)[chosen]
+
+
+def least_squares_shares(parts: FloatArray, truth: FloatArray) -> FloatArray:
+    """Weigh families by non-negative least squares of the given scores on theirs.
+
+    Parameters
+    ----------
+    parts : (n_families, n_items)
+        Held-out scores less the means of their queries.
+    truth : (n_items,)
+        The given scores less the means of their queries.
+
+    Returns
+    -------
+    shares : (n_families,)
+        They add up to 1; equal if no score helps.
+    """
+    # the Gram matrix and its factor stand in for the items, which are many
+    values, vectors = np.linalg.eigh(parts @ parts.T)
+    root = np.sqrt(np.maximum(values, max(values[-1] * 1e-12, np.finfo(float).tiny)))
+    shares = scipy.optimize.nnls((vectors * root).T, (vectors / root).T @ (parts @ truth))[0]
+    return shares / shares.sum() if shares.sum() > 0.0 else np.full(len(parts), 1.0 / len(parts))
+
+
+def likelihood_shares(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Weigh families by the evidence that they are as good as the best one.
+
+    Parameters
+    ----------
+    values : (n_families, n_queries)
+        Larger is better.
+    weight : (n_queries,)
+        The weights of the queries.
+    """
+    # deficit of each family to the best one, query by query
+    best = values[int(np.nanargmax(weighted_mean(values, weight)))]
+    known = (weight > 0.0) & ~np.isnan(best)
+    share = weight[known] / weight[known].sum()
+    deficit = np.nan_to_num(best - values)[:, known]
+    mean = deficit @ share
+    error = np.sqrt(np.square((deficit - mean[:, None]) * share).sum(axis=1))
+    # relative likelihood that the deficit is 0, by its t-value
+    t = np.divide(mean, error, out=np.zeros(len(mean)), where=error > 0.0)
+    shares = np.exp(-0.5 * np.square(np.maximum(t, 0.0)))
+    shares[shares < LEAST_SHARE] = 0.0
+    return shares / shares.sum()

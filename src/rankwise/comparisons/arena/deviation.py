@@ -1,0 +1,176 @@
+"""How far scores spread: the posterior of their deviation, by expectation propagation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log
+from typing import Self, final
+
+import numpy as np
+import scipy
+from scipy.linalg import lapack
+
+from rankwise.comparisons.arena.newton import Mode, ScoreSpread
+from rankwise.comparisons.arena.paired import PairedModel
+from rankwise.core.arrays import FloatArray
+
+FEW_DETERMINED, UNCERTAIN_LEAD, SURE_LEAD = 30.0, 0.1, 0.02
+"""Items that answers determine below which the deviation is uncertain; the variance of a lead from
+which its learning is biased, and that up to which answers are as good as Gaussian."""
+
+N_DEVIATIONS, SURE_DEVIATION = 5, 0.1
+"""Deviations that stand for their posterior, and the spread of its logarithm below which one does.
+"""
+
+STEP, FEW_ITEMS = 0.3, 30
+"""Step of the grid of the logarithm of the deviation, and items up to which it reaches far."""
+
+N_POINTS, N_FINE = 20, 400
+"""Points of a quadrature, and of the posterior of the deviation."""
+
+SITE_TOL, MAX_SWEEPS, LEAST_DAMPING = 1e-3, 40, 0.5
+"""When sweeps end: the change of the sites in standard deviations, and their number."""
+
+_X, _W = np.polynomial.hermite_e.hermegauss(N_POINTS)
+POINTS, LOG_WEIGHTS = _X[:, None], (np.log(_W / _W.sum()) + 0.5 * _X**2)[:, None]
+"""Points in standard deviations, with the logarithms of weights for a density over a Gaussian."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Sites:
+    """Hold the Gaussian factor exp(nu s - tau s^2 / 2) of the lead s of every cell."""
+
+    tau: FloatArray
+    nu: FloatArray
+
+    @classmethod
+    def at_mode(cls, model: PairedModel, mode: Mode) -> Self:
+        """Return the sites of Laplace's approximation."""
+        found, cells = model.answers(*mode.start), model.cells
+        factor = 1.0 if model.reliability is None else model.reliability
+        tau = factor**2 * found.curvature
+        lead = mode.f[cells.first] - mode.f[cells.second]
+        return cls(tau, tau * lead + factor * found.slope)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Posterior:
+    """The Gaussian of all scores that sites and a deviation make, as far as leads need it."""
+
+    mean: FloatArray
+    variance: FloatArray
+    log_normaliser: float
+
+    @classmethod
+    def of(cls, model: PairedModel, sites: Sites, deviation: float) -> _Posterior:
+        cells = model.cells
+        # precision of the scores: the Laplacian of the sites, and the prior
+        H = -cells.weighted(sites.tau).toarray()
+        H = H + H.T
+        H[np.diag_indices(len(H))] += cells.degrees(sites.tau) + deviation**-2.0
+        factor, info = lapack.dpotrf(H, lower=1, clean=1)
+        assert info == 0  # positive curvatures
+        lower, _ = lapack.dpotri(factor, lower=1)
+        C = lower + lower.T
+        own = 0.5 * C.diagonal()
+        C[np.diag_indices(len(C))] = own
+        # mean and variance of each lead, and log Z of the Gaussian
+        b, i, j = cells.scatter(sites.nu), cells.first, cells.second
+        mu = C @ b
+        value = 0.5 * float(mu @ b) - float(np.log(factor.diagonal()).sum())
+        return cls(mu[i] - mu[j], own[i] + own[j] - 2.0 * C[i, j], value - len(b) * log(deviation))
+
+
+def log_evidence(
+    model: PairedModel, mode: Mode, sites: Sites, deviation: float, max_sweeps: int = MAX_SWEEPS
+) -> tuple[float, Sites]:
+    """Return the log probability of the answers under N(0, deviation^2), and the sites.
+
+    Parallel expectation propagation, a site for each cell; parameters stay as at the mode. Tilted
+    moments come from a quadrature around the present posterior.
+
+    Parameters
+    ----------
+    model : PairedModel
+    mode : Mode
+    sites : Sites
+        Where to start.
+    deviation : float
+    max_sweeps : int
+        With 0 the sites stay as they are.
+    """
+    share, last = 1.0, np.inf
+    for sweep in range(max_sweeps + 1):
+        tau, nu, here = sites.tau, sites.nu, _Posterior.of(model, sites, deviation)
+        # cavity distributions: the posterior without the site
+        left = np.maximum(1.0 - tau * here.variance, 1e-9)
+        variance = here.variance / left
+        mean = (here.mean - nu * here.variance) / left
+        # moments of the tilted distributions
+        s = here.mean + np.sqrt(here.variance) * POINTS
+        log_p = LOG_WEIGHTS + model.likelihoods(s, mode.parameters)
+        log_p += 0.5 * (np.log(left) - (s - mean) ** 2 / variance)
+        log_z = np.logaddexp.reduce(log_p, axis=0)
+        p = np.exp(log_p - log_z)
+        tilted = (p * s).sum(axis=0)
+        tilted_variance = (p * (s - tilted) ** 2).sum(axis=0)
+        # update of the sites, damped if it does not settle
+        new_tau = np.maximum(1.0 / tilted_variance - 1.0 / variance, 0.0)
+        new_nu = tilted / tilted_variance - mean / variance
+        change = np.abs(new_tau - tau) * here.variance
+        error = max(change.max(), float((np.abs(new_nu - nu) * np.sqrt(here.variance)).max()))
+        if error < SITE_TOL or sweep == max_sweeps:
+            break
+        share = share if error < 0.9 * last else max(LEAST_DAMPING, 0.8 * share)
+        last = error
+        sites = Sites(tau + share * (new_tau - tau), nu + share * (new_nu - nu))
+    of_sites = 2.0 * mean * nu + variance * nu**2 - tau * mean**2
+    of_sites /= 1.0 + tau * variance
+    total = log_z + 0.5 * np.log1p(tau * variance) - 0.5 * of_sites
+    return here.log_normaliser + float(total.sum()), sites
+
+
+def plausible_deviations(model: PairedModel, mode: Mode, spread: ScoreSpread) -> FloatArray | None:
+    """Return deviations that stand for their posterior, in equal shares; None if one is as good.
+
+    The prior of the deviation is half of a Cauchy distribution of scale 1. Where few items are
+    compared, the answers may not tell whether these differ at all; where most items have few
+    answers, the deviation at the mode or the mean of the scores is too small.
+
+    Parameters
+    ----------
+    model : PairedModel
+        Not averaged over leads.
+    mode : Mode
+        Its mode, with the deviation that is learned from it.
+    spread : ScoreSpread
+        The spread of the scores at this deviation.
+    """
+    if spread.covariance is None:
+        return None
+    cells = model.cells
+    variance = float(np.mean(spread.lead_variance(cells.first, cells.second)))
+    n_determined = len(mode.f) - float(np.square(spread.std).sum()) / mode.deviation**2
+    if n_determined >= FEW_DETERMINED and variance < UNCERTAIN_LEAD:
+        return None
+    # log evidence along a grid, from the largest deviation down
+    ends = (-3.0, 1.5) if len(mode.f) <= FEW_ITEMS else (-0.6, 1.2)
+    grid = log(mode.deviation) + np.arange(ends[1], ends[0] - 0.5 * STEP, -STEP)
+    sites, found = Sites.at_mode(model, mode), []
+    for x in grid:
+        max_sweeps = 0 if variance < SURE_LEAD else MAX_SWEEPS
+        value, sites = log_evidence(model, mode, sites, float(np.exp(x)), max_sweeps)
+        found.append(value)
+    # its posterior, with the prior of the logarithm, between the points of the grid
+    spline = scipy.interpolate.CubicSpline(grid[::-1], found[::-1])
+    fine = np.linspace(grid[-1], grid[0], N_FINE)
+    log_p = spline(fine) + fine - np.log1p(np.exp(2.0 * fine))
+    p = np.exp(log_p - log_p.max())
+    p /= p.sum()
+    middle = float(p @ fine)
+    if np.sqrt(p @ (fine - middle) ** 2) < SURE_DEVIATION:
+        return np.exp([middle])
+    shares = (np.arange(N_DEVIATIONS) + 0.5) / N_DEVIATIONS
+    return np.asarray(np.exp(np.interp(shares, np.cumsum(p), fine)))
