@@ -27,6 +27,7 @@ from rankwise.core.checks import (
     are_plain_rows,
     check_length,
     check_scores,
+    refuse_blanks,
     refuse_huge_entries,
     refuse_huge_rows,
     refuse_overflow,
@@ -428,7 +429,7 @@ class PointRanker(Ranker, ABC):
         if not reset and are_plain_rows(X, self):
             return X
         refuse_unusable_rows(X)
-        with refuse_overflow():
+        with refuse_overflow(), refuse_blanks(type(self).__name__):
             rows = validate_data(
                 self,
                 X,
@@ -451,7 +452,8 @@ class PointRanker(Ranker, ABC):
             return
         low, high = column_ranges(rows)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            assert_all_finite(rows, estimator_name=type(self).__name__, input_name="X")
+            with refuse_blanks(type(self).__name__):
+                assert_all_finite(rows, estimator_name=type(self).__name__, input_name="X")
         refuse_huge_entries(low, high)
         is_kernel = self.__sklearn_tags__().input_tags.pairwise
         if not is_kernel:
