@@ -53,6 +53,7 @@ EXPERIMENTS = {
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
     "question_strategies": "Accuracy and log-loss while questions are chosen",
     "arena": "Leaderboards from names alone",
+    "arena_trials": "Leaderboards tried: ties, sparse boards, decay, careless judges, peers",
     "audit": "Planted defects of leaderboards, and the probes that fire",
     "time_ordered": "Football through time, season by season",
 }
@@ -105,7 +106,8 @@ QUICK: dict[str, dict[str, object]] = {
         "N_SORTED": 2,
         "MOST_SORTED": 20,
     },
-    "arena": {"N_WORLDS": 2, "N_COVERED": 2, "N_LATER": 2},
+    "arena": {"N_WORLDS": 2, "N_COVERED": 2},
+    "arena_trials": {"N_WORLDS": 2, "N_COVERED": 2, "N_LATER": 2},
     "audit": {"N_WORLDS": 2, "N_ROWS": 1000},
     "time_ordered": {"N_TEAMS": 8, "N_YEARS": 3, "SEASONS": (2019,)},
 }

@@ -32,11 +32,12 @@ from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSee
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted
 from rankwise.io.data import is_date
+from rankwise.io.feature_columns import DATES, columns_kept
 from rankwise.io.frames import read_columns
 from rankwise.measures.honest_value import HonestValue
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import RawColumns, read_training
 from rankwise.rankers.trees.monotone import directions_of
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
@@ -59,8 +60,11 @@ class AutoRanker(SumOfRankers):
     evidence that it is as good as the best one and by what it adds to the others, and the sum is
     fitted to all data.
 
-    Categories are encoded for each fold by the scores of the other folds. Trees are grown from a
-    part of the features each and from all of them; the better way goes on after the first trees.
+    Categories are encoded for each fold by the scores of the other folds. The columns of a frame
+    are read by the rules of `rankwise.io.read_table`: names of items and text that differs from row
+    to row are left out; dates, percentages and numbers such as ``$1,234.50`` become numbers.
+    Trees are grown from a part of the features each and from all of them; the better way goes on
+    after the first trees.
 
     With ``time``, folds follow each other in time: the earliest queries are only learned from, each
     later part is held out from models of the parts before it, settings and weights are chosen on
@@ -91,6 +95,11 @@ class AutoRanker(SumOfRankers):
     random_state : int, RandomState or None
         Draws folds, basis rows and features. The default of 0 makes a fit repeatable unless the
         time budget ends it.
+    features : str or list of str, optional
+        The columns of a frame to learn from: names, patterns such as ``"bm25_*"``, ranges such as
+        ``"f1:f20"``; by default those that are not left out.
+    categories : str or list of str, optional
+        Columns of numbers to be taken as text, such as the ids of brands.
 
     Attributes
     ----------
@@ -107,6 +116,8 @@ class AutoRanker(SumOfRankers):
         The rankers whose scores are added, and their weights.
     preparation_ : list of transformers
         The transformers that are applied to raw rows first.
+    reading_ : tuple of str
+        How the columns of a frame or a file were read: which are features, and which left out.
     ending_reason_ : {"done", "time", "interrupted", "callback"}
         Why the search ended.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
@@ -153,6 +164,8 @@ class AutoRanker(SumOfRankers):
         monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
         random_state: RandomSeed = 0,
+        features: Annotated[str | list[str] | None, CheckedWith("X")] = None,
+        categories: Annotated[str | list[str] | None, CheckedWith("X")] = None,
     ) -> None:
         self.measure = measure
         self.time_budget = time_budget
@@ -161,6 +174,8 @@ class AutoRanker(SumOfRankers):
         self.monotone = monotone
         self.progress = progress
         self.random_state = random_state
+        self.features = features
+        self.categories = categories
 
     def fit(
         self,
@@ -193,8 +208,9 @@ class AutoRanker(SumOfRankers):
         budget = float("inf") if given.time_budget is None else given.time_budget
         deadline = thread_time() + budget
         (dates,) = read_columns(X, time=time)
-        others = [time] if isinstance(time, str) else []
-        rows, data = read_training(self, X, y, qid, sample_weight, others=others)
+        others = (time,) if isinstance(time, str) else ()
+        raw = RawColumns(given.features, given.categories, others)
+        rows, data = read_training(self, X, y, qid, sample_weight, raw=raw)
         data.single_output("Fit one AutoRanker per output.")
         days = None if dates is None else _days(on_host(dates), data.n_items)
         # encode categories, fill blanks, draw the folds
@@ -356,17 +372,25 @@ class AutoRanker(SumOfRankers):
         """Say whether dates decided what was learned from, or that some could have."""
         if self.honest_value_.unit.startswith("later"):
             return ["Every choice was made on later queries than were learned from."]
-        encoders = [s for s in self.preparation_ if isinstance(s, WithinQueryEncoder)]
-        for encoder in encoders:
-            for j, categories in zip(encoder.columns_, encoder.categories_, strict=True):
-                known = [text for text in categories[:MANY].tolist() if text != BLANK]
-                if known and all(map(is_date, known)):
-                    name = self._given_names()[j]
-                    return [
-                        f"The column {name} holds dates: name it as `time` (--time) to choose and "
-                        "to measure on later queries than were learned from."
-                    ]
-        return []
+        dates = self._columns_of_dates()
+        if not dates:
+            return []
+        return [
+            f"The column {dates[0]} holds dates: name it as `time` (--time) to choose and to "
+            "measure on later queries than were learned from."
+        ]
+
+    def _columns_of_dates(self) -> list[str]:
+        """Return the features that were dates: read as numbers, or the text of an array."""
+        kept = columns_kept(vars(self).get("table_columns_", {}), ())
+        found = [name for name, form in kept.forms if form.startswith(DATES)]
+        for step in self.preparation_:
+            if isinstance(step, WithinQueryEncoder):
+                for j, categories in zip(step.columns_, step.categories_, strict=True):
+                    known = [text for text in categories[:MANY].tolist() if text != BLANK]
+                    if known and all(map(is_date, known)):
+                        found.append(self._given_names()[j])
+        return found
 
 
 def _days(dates: Any, n_items: int) -> FloatArray:

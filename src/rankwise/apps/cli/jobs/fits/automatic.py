@@ -83,7 +83,8 @@ def _search(command: RawCommand, problem: FitInput) -> None:
         found = {"measure": honest.measure, "n_queries": honest.n_queries, **values}
         seconds = time.perf_counter() - start
         names = {"ranker": "AutoRanker", "model": str(command.output)}
-        print_json({**names, "honest_value": found, "seconds": seconds})
+        reading = list(ranker.reading_)
+        print_json({**names, "honest_value": found, "reading": reading, "seconds": seconds})
     else:
         print(ranker.report())
         print(f"Saved as {command.output}.")
