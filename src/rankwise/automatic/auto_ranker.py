@@ -44,9 +44,6 @@ from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
 
-FOLDS, ITEMS_OF_FOLDS = (3, 10), 20_000
-"""Smallest and largest number of folds, and about how many items they hold together between."""
-
 MANY = 100
 """Categories that are read to see whether they are dates."""
 
@@ -84,9 +81,8 @@ class AutoRanker(SumOfRankers):
         Seconds of computing after which nothing new is tried. Waiting for other programs does not
         count, so that a busy machine gives the same ranker. The final fits to all data take
         additional time, less than trying took for one fold. None for no limit.
-    cv : int or None
-        Number of folds of queries. None for 3 or, below about 6,700 items, more, up to 10: models
-        that learn from nearly all of few queries are nearly as good as the final one.
+    cv : int
+        Number of folds of queries.
     memory : int
         Bytes of memory to use; families that need more are not tried.
     monotone : dict or None
@@ -163,7 +159,7 @@ class AutoRanker(SumOfRankers):
         time_budget: Annotated[
             float | None, Positive(), Advice("It is in seconds; or use None.")
         ] = 300.0,
-        cv: Count | None = None,
+        cv: Count = 3,
         memory: Count = 4 << 30,
         monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
@@ -292,11 +288,10 @@ class AutoRanker(SumOfRankers):
                 "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
                 "to hold out items."
             )
-        n_folds = self.cv or int(np.clip(ITEMS_OF_FOLDS // data.n_items, *FOLDS))
         if days is None:
-            folds = Folds.random(n_folds, groups, rng)
+            folds = Folds.random(self.cv, groups, rng)
         else:
-            folds = Folds.forward(n_folds, groups, days)
+            folds = Folds.forward(self.cv, groups, days)
         held = np.flatnonzero(folds.fold >= 0)
         judged = data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
         seed = int(rng.integers(2**31 - 1))
