@@ -1,13 +1,12 @@
 """Reading and writing data files against scikit-learn and NumPy."""
 
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars
 from scipy import sparse
 from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
@@ -15,7 +14,7 @@ from benchmarks.harness import Row, faster, markdown
 from rankwise.io import read_svmlight, read_table, write_svmlight, write_table
 
 N_ITEMS, N_FEATURES = 50_000, 46  # about the size of MQ2007
-PEERS = ["pandas"]
+PEERS = ["pandas", "polars"]
 SKLEARN = "scikit-learn load_svmlight_file"
 
 
@@ -80,46 +79,12 @@ def csv_rows(folder: Path) -> list[Row]:
     peers = {
         "numpy.loadtxt": (2.0, lambda: np.loadtxt(path, delimiter=",", skiprows=1)),
         "pandas.read_csv": (1.0, lambda: pd.read_csv(path, float_precision="round_trip")),
+        "polars.read_csv": (1.0, lambda: polars.read_csv(path)),
     }
     return [
         faster(job, lambda: read_table(path), name, theirs, bar, repeats=3)
         for name, (bar, theirs) in peers.items()
     ]
-
-
-READ_CSV = """
-import sys
-if sys.argv[2] == "without":
-    sys.modules["pyarrow"] = None
-from time import process_time
-import rankwise.rankers.rls.rank_rls
-from rankwise.io import read_table
-start = process_time()
-read_table(sys.argv[1])
-print(process_time() - start)
-"""
-
-
-def new_process_row(folder: Path, job: str, n_items: int) -> Row:
-    """Time read_table in a new process, in CPU seconds, with pyarrow and without."""
-    path = folder / "part.csv"
-    lines = (folder / "table.csv").read_text().splitlines(keepends=True)
-    path.write_text("".join(lines[: n_items + 1]))
-    command = [sys.executable, "-c", READ_CSV, str(path)]
-    seconds = {
-        way: min(float(subprocess.check_output([*command, way])) for _ in range(3))
-        for way in ("with", "without")
-    }
-    ratio = seconds["without"] / seconds["with"]
-    return Row(
-        job,
-        "Python alone",
-        "none",
-        seconds["with"],
-        seconds["without"],
-        ratio,
-        "CPU seconds; pyarrow is loaded in each process",
-    )
 
 
 def real_rows() -> list[Row]:
@@ -134,8 +99,6 @@ def table() -> list[Row]:
         return [
             *svmlight_rows(folder),
             *csv_rows(folder),
-            new_process_row(folder, f"first read_table in a process, {N_ITEMS:,} rows", N_ITEMS),
-            new_process_row(folder, "first read_table in a process, 2,000 rows", 2000),
             *real_rows(),
         ]
 

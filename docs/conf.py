@@ -11,7 +11,6 @@ from pathlib import Path
 import rankwise
 
 sys.path.insert(0, str(Path(__file__).parent))
-from pictures import write_pictures
 
 project = "rankwise"
 author = "The rankwise developers"
@@ -24,6 +23,7 @@ extensions = [
     "mathml",
     "myst_parser",
     "numpydoc",
+    "pictures",
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
@@ -40,7 +40,16 @@ sphinx_gallery_conf = {
 html_math_renderer = "mathml"
 html_sidebars = {
     name: []
-    for name in ("install", "coming-from", "references", "glossary", "changelog", "recorded/*")
+    for name in (
+        "install",
+        "coming-from",
+        "references",
+        "glossary",
+        "changelog",
+        "recorded/*",
+        "results",
+        "right",
+    )
 }
 html_static_path = ["_static"]
 html_css_files = ["style.css"]
@@ -188,7 +197,6 @@ def append_table(_app, docname, source):
 def setup(app):
     """Hook the steps into the build; the API page is read anew, as the names may have changed."""
     app.connect("builder-inited", write_pages)
-    app.connect("builder-inited", write_pictures)
     app.connect("builder-inited", write_recorded)
     app.connect("env-get-outdated", lambda *_: ["api/index"])
     app.connect("source-read", append_table)

@@ -75,6 +75,7 @@ def _football() -> str:
     first_test = (np.datetime64(f"{TEST_YEAR}-01-01") - np.datetime64("1970-01-01")).astype(int)
     train = table.date < first_test
     seen, new = (table.take(np.flatnonzero(rows)) for rows in (train, ~train))
+    new = new.take(np.flatnonzero(_met(seen, new)))
     shares = np.array([np.mean(seen.outcome == one) for one in (1, 0, -1)])
     found = {
         "shares of the outcomes": surprise(np.tile(shares, (new.n_rows, 1)), new.outcome),
@@ -95,7 +96,8 @@ def _football() -> str:
         (log_loss(elo(seen, np.ones(seen.n_rows, bool), k, 80.0)[-1000:], seen.outcome[-1000:]), k)
          for k in ELO_STEPS
     )[1]  # fmt: skip
-    p = elo(table, train, best, 80.0)[~train]
+    rated = elo(table, train, best, 80.0)[~train]
+    p = rated[_met(seen, table.take(np.flatnonzero(~train)))]
     found[f"Elo, updated through the test years, step {best:g}"] = surprise(p, new.outcome)
     home = found["`leaderboard`, home"]
     rows = [
@@ -106,12 +108,23 @@ def _football() -> str:
         f"International football, {seen.n_rows:,} matches of {table.n_items} teams from "
         f"{FIRST_YEAR} on to learn from and {new.n_rows:,} from {TEST_YEAR} on to predict: "
         "three-way log-loss. Elo sees every match before the next one; the leaderboards stop "
-        f"learning in {TEST_YEAR}. The step of Elo is chosen on the last thousand training "
+        f"learning in {TEST_YEAR}. Matches of teams that never met before, if only through "
+        "others, are left out. The step of Elo is chosen on the last thousand training "
         "matches, and its ties have the share of the training matches. Standard errors are over "
         "matches.\n\n"
     )
     header = ["method", "log-loss", "less `leaderboard`, home"]
     return head + markdown_table(header, rows)
+
+
+def _met(seen, new):
+    """Tell which matches are between teams that met before, if only through others."""
+    board = leaderboard(seen, random_state=0)
+    if board.group is None:
+        return np.ones(new.n_rows, dtype=bool)
+    group = dict(zip(board.names.tolist(), board.group.tolist(), strict=True))
+    of_team = np.array([group.get(name, -1) for name in new.names.tolist()])
+    return of_team[new.first] == of_team[new.second]
 
 
 def _names(table):

@@ -96,7 +96,7 @@ def test_a_planted_defect_is_flagged_by_its_probe(probe):
 
 
 def test_clean_worlds_are_flagged_rarely():
-    """Thirteen probes at a level of one percent, in ten worlds."""
+    """Fifteen probes at a level of one percent, in ten worlds."""
     n_flags = Counter(name for seed in range(10) for name in flags(world(100 + seed)))
     assert sum(n_flags.values()) <= 4
     assert max(n_flags.values(), default=0) <= 2
@@ -211,3 +211,52 @@ def test_boards_without_comparisons_of_two_have_no_audit():
     for board in (leaderboard(choices), PreferenceGP().fit(pairs=[("a", "b")] * 3).leaderboard()):
         with pytest.raises(InvalidInputError, match="this one was made otherwise"):
             board.audit()
+
+
+def answers_of_judges(seed, *, own_taste=0.0, model_noise=1.0):
+    """Draw repeats by humans and a model; each judge may have leads of their own."""
+    rng = np.random.default_rng(seed)
+    judges = np.array(["human 1", "human 2", "human 3", "gpt-4"])
+    n_rows, n_items = 3000, 5
+    first = rng.integers(n_items, size=n_rows)
+    second = (first + 1 + rng.integers(n_items - 1, size=n_rows)) % n_items
+    judge, f = rng.integers(4, size=n_rows), np.linspace(1.5, -1.5, n_items)
+    taste = own_taste * rng.normal(size=(4, n_items))
+    lead = f[first] - f[second] + taste[judge, first] - taste[judge, second]
+    factor = np.where(judge == 3, model_noise, 1.0)
+    won = np.sign(factor * lead + rng.logistic(size=n_rows))
+    return ComparisonTable.of(first, second, won, judge=judges[judge])
+
+
+def test_judges_who_differ_agree_less_than_their_repeats_allow():
+    for seed in range(3):
+        alike = leaderboard(answers_of_judges(seed), random_state=0).audit()
+        apart = leaderboard(answers_of_judges(seed, own_taste=1.5), random_state=0).audit()
+        assert not alike["bound of agreement"].is_flagged
+        assert apart["bound of agreement"].is_flagged
+        assert alike["bound of agreement"].low < alike["bound of agreement"].value
+
+
+def test_a_judge_is_held_against_humans_where_they_are_marked():
+    for seed in range(3):
+        alike = leaderboard(answers_of_judges(seed), random_state=0).audit()
+        noisy = leaderboard(answers_of_judges(seed, model_noise=0.2), random_state=0).audit()
+        assert not alike["judges against humans"].is_flagged
+        (row,) = noisy["judges against humans"].rows
+        assert row["judge"] == "gpt-4"
+        assert row["flagged"]
+        assert row["low"] < row["agrees"] < row["high"]
+    unmarked = leaderboard(world(), random_state=0).audit()
+    assert unmarked.left_out["judges against humans"].startswith("no judge is marked")
+
+
+def test_clusters_of_questions_go_together_with_judges():
+    table = world(0, 1500, question=1.5)
+    alone = leaderboard(table, judges=True, random_state=0)
+    both = leaderboard(table, judges=True, clustered="question", random_state=0)
+    assert both.judges.names.tolist() == alone.judges.names.tolist()
+    place = [both.names.tolist().index(name) for name in alone.names.tolist()]
+    np.testing.assert_allclose(both.score[place], alone.score, atol=1e-6)
+    widths = (both.high - both.low)[place] / (alone.high - alone.low)
+    assert np.median(widths) > 1.1
+    assert alone.audit()["clustering by question"].value == pytest.approx(np.median(widths))

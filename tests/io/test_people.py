@@ -54,7 +54,7 @@ def test_flags_in_columns_of_their_own():
 
 def test_numbers_around_zero_need_a_word_whom_they_favour():
     likert = [-3, 2, 0]
-    with pytest.raises(DataFileError, match="must say a, b or tie"):
+    with pytest.raises(DataFileError, match="whom its numbers around 0 favour"):
         outcomes(likert)
     table = read_comparisons({**PAIR, "winner": likert}, ComparisonColumns(favours="b"))
     assert table.outcome.tolist() == [1, -1, 0]
@@ -182,7 +182,8 @@ def test_exact_repeats_are_said():
         "date": ["2026-01-01"] * 3,
     }
     assert any(
-        "1 rows repeat others to the letter" in line for line in read_comparisons(rows).reading
+        "rows that repeat others to the letter: 1, " in line
+        for line in read_comparisons(rows).reading
     )
     rows["date"] = ["2026-01-01", "2026-01-02", "2026-01-03"]
     assert not any("repeat" in line for line in read_comparisons(rows).reading)
@@ -273,3 +274,18 @@ def test_orders_of_preflib(tmp_path):
         path.write_text(text)
         with pytest.raises(DataFileError, match=message):
             read_choices(path)
+
+
+def test_numbers_around_zero_are_refused_until_somebody_says_whom_they_favour():
+    rows = {"a": list("xyz"), "b": list("yzx"), "preference": [-2, 3, 0]}
+    with pytest.raises(DataFileError, match=r"around 0 favour: got '-2', '3'.*favours='a'"):
+        read_comparisons(rows)
+    read = read_comparisons(rows, ComparisonColumns(favours="a"))
+    assert read.outcome.tolist() == [-1, 1, 0]
+    assert "winner: preference (numbers)" in read.reading
+
+
+@pytest.mark.parametrize("name", ["verdict", "judgment", "choice"])
+def test_columns_of_annotators_are_found_by_their_names(name):
+    rows = {"player": ["x", "x"], "opponent": ["y", "z"], name: ["Win", "Loss"]}
+    assert read_comparisons(rows).outcome.tolist() == [1, -1]

@@ -278,3 +278,21 @@ def test_queries_of_comparisons_left_out_equal_refits(n_features, kernel, form, 
                 lead = scores[inside] - scores[inside][0]
                 wanted = expected[inside] - expected[inside][0]
                 np.testing.assert_allclose(lead, wanted, atol=1e-7 * scale)
+
+
+@pytest.mark.parametrize(("kernel", "n_features"), [(Gaussian(0.3), 3), (Linear(), 40)], ids=repr)
+@pytest.mark.parametrize("share", [1e-14, 1e-6, 1.0, 1e3, 1e12])
+def test_an_alpha_alone_is_judged_as_among_many(kernel, n_features, share):
+    """One alpha is factorised, many are decomposed together."""
+    p = problem(seed=4, sizes=SIZES, n_features=n_features)
+    folds, many = Folds.by_query(PreferenceGraph.from_scores(p.y, p.qid).queries), np.ones(9)
+    alone = held_out(p, kernel, folds, alphas=np.array([share]))
+    among = held_out(p, kernel, folds, alphas=share * many)
+    assert alone.error[0] <= 1e3 * among.error[0]
+    assert_same(p, alone.scores, among.scores[:1], rtol=1e-9 + 100 * among.error[0])
+    np.testing.assert_allclose(
+        p.X @ p.X.T @ alone.solve(share) if kernel == Linear() else alone.solve(share),
+        p.X @ p.X.T @ among.solve(share) if kernel == Linear() else among.solve(share),
+        rtol=0,
+        atol=(1e-9 + 100 * among.error[0]) * np.abs(among.solve(share)).max() * (p.X**2).sum(),
+    )

@@ -542,7 +542,7 @@ class Leaderboard:
         """
         shown = self.rows()[: check_count("most", most)]
         what = f"all {self.n_items} items" if len(shown) == self.n_items else f"the best {most}"
-        names = [str(row["item"]) for row in shown]
+        names = [f"{row['rank']} {row['item']}" for row in shown]  # cut names may be alike
         score, low, high = ([row[k] for row in shown] for k in ("score", "low", "high"))
         text = f"Scores of {what}, {self.level:.0%} intervals"
         return interval_chart(names, score, low, high, text)

@@ -260,7 +260,8 @@ class Basis(FeatureMap):
 
     Notes
     -----
-    [PTA09] Sect. 3.5: functions (40), in whose features (28) is (41) and (42) is (31).
+    [PTA09] Sect. 3.5: functions (40), in whose features (28) is (41) and (42) is (31). They are
+    those of the kernel (43), whose features these are.
     """
 
     expansion: Expansion

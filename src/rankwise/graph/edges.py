@@ -91,12 +91,14 @@ class Incidence:
 
     def laplacian(self, weight: FloatArray) -> sparse.csr_array:
         """Return ``D.T @ diag(weight) @ D``, in which repeated pairs add up."""
-        # [PTA09] eq. (14): M M'
-        i, j = self.first, self.second
-        entries = np.concatenate([weight, weight, -weight, -weight])
-        rows, columns = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])
+        # [PTA09] eq. (14): M M'. Sorting one triangle takes a quarter of the time of sorting both
+        low, high = np.minimum(self.first, self.second), np.maximum(self.first, self.second)
         shape = (self.n_items, self.n_items)
-        return sparse.coo_array((entries, (rows, columns)), shape=shape).tocsr()
+        upper = sparse.coo_array((-weight, (low, high)), shape=shape).tocsr()
+        degree = sum_by(low, weight, self.n_items) + sum_by(high, weight, self.n_items)
+        every = np.arange(self.n_items + 1)
+        diagonal = sparse.csr_array((degree, every[:-1], every), shape=shape)
+        return _side_by_side(upper.T.tocsr(), diagonal, upper)
 
     def product(
         self, weight: FloatArray, V: FloatArray, *, is_lower_triangular: bool = False
@@ -126,6 +128,19 @@ class Incidence:
         return G
 
 
+def _side_by_side(*parts: sparse.csr_array) -> sparse.csr_array:
+    """Add matrices of which each has all its columns before those of the next, row by row."""
+    counts = np.stack([np.diff(part.indptr) for part in parts])
+    starts = np.concatenate([[0], np.cumsum(counts.sum(axis=0))])
+    before = starts[:-1] + np.cumsum(counts, axis=0) - counts
+    size, kind = int(starts[-1]), parts[0].indices.dtype
+    data, indices = np.empty(size), np.empty(size, dtype=kind)
+    for part, first, count in zip(parts, before, counts, strict=True):
+        places = np.arange(part.nnz) + np.repeat(first - part.indptr[:-1], count)
+        data[places], indices[places] = part.data, part.indices
+    return sparse.csr_array((data, indices, starts.astype(kind)), shape=parts[0].shape)
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class EdgeLaplacian(GraphLaplacian):
@@ -150,7 +165,8 @@ class EdgeLaplacian(GraphLaplacian):
         used = np.flatnonzero(weight > 0)
         joined = pairs.take(used)
         matrix = joined.laplacian(weight[used])
-        _, component = connected_components(matrix, directed=False)
+        # edges lead both ways, so what is connected is so strongly; this needs no transpose
+        _, component = connected_components(matrix, directed=True, connection="strong")
         ends = np.concatenate([joined.first, joined.second])
         isolated = np.bincount(ends, minlength=pairs.n_items) == 0
         return cls(matrix, np.where(isolated, -1, component).astype(np.intp))

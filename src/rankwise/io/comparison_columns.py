@@ -14,11 +14,13 @@ WINNER: Usual = ("winner", "won", "preferred", "better", "winner_name", "winning
 LOSER: Usual = ("loser", "lost", "rejected", "worse", "loser_name", "losing_team")
 FIRST: Usual = ("a", "item_a", "model_a", "player_a", "team_a", "first", "left", "item1", "player1")
 FIRST += ("team1", "model1", "option_a", "option1", "system_a", "response_a", "white")
+FIRST += ("player",)
 HOME, AWAY = ("home_team", "hometeam", "home"), ("away_team", "awayteam", "away", "visitor")
 SECOND: Usual = ("b", "item_b", "model_b", "player_b", "team_b", "second", "right", "item2")
 SECOND += ("player2", "team2", "model2", "option_b", "option2", "system_b", "response_b", "black")
+SECOND += ("opponent",)
 RESULT: Usual = ("winner", "result", "outcome", "who", "won", "answer", "vote", "preferred")
-RESULT += ("label",)
+RESULT += ("label", "verdict", "judgment", "judgement", "choice", "preference", "prob_a", "p_a")
 POINTS = (
     ("home_score", "away_score"),
     ("home_goals", "away_goals"),

@@ -31,7 +31,7 @@ def described(
     """
     names = {str(name) for name in table.names.tolist()}
     said = {cell: outcome for cell, outcome in words.items() if cell not in names}
-    lines = [f"items: {roles.first} and {roles.second}", _who_won(roles, said)]
+    lines = [f"items: {roles.first} and {roles.second}", _who_won(roles, said, bool(words))]
     if n_left_out:
         lines.append(f"{n_left_out} rows left out, since they do not say who won")
     lines += [
@@ -49,7 +49,7 @@ def described(
     return lines + _alike(table) + _repeated(table)
 
 
-def _who_won(roles: ColumnRoles, words: Mapping[str, int]) -> str:
+def _who_won(roles: ColumnRoles, words: Mapping[str, int], has_words: bool) -> str:
     """Say where the winner stands, and what its cells were read as."""
     if roles.points is not None:
         return f"winner: more points, {roles.points[0]} or {roles.points[1]}"
@@ -64,7 +64,9 @@ def _who_won(roles: ColumnRoles, words: Mapping[str, int]) -> str:
     ]
     more = ", ..." if len(shown) > MOST_SHOWN else ""
     said = ", ".join(shown[:MOST_SHOWN]) + more
-    return f"winner: {roles.result}" + (f" ({said})" if said else " (names of items)")
+    if not said:
+        said = "names of items" if has_words else "numbers"
+    return f"winner: {roles.result} ({said})"
 
 
 def _alike(table: ComparisonTable) -> list[str]:
@@ -109,8 +111,8 @@ def _repeated(table: ComparisonTable) -> list[str]:
     lines = []
     if n_exact:
         lines.append(
-            f"{n_exact} rows repeat others to the letter, and count as answers of their own: "
-            "remove them if they were recorded twice"
+            f"rows that repeat others to the letter: {n_exact}, which count as answers of their "
+            "own: remove them if they were recorded twice"
         )
     if n_both:
         lines.append(

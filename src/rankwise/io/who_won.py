@@ -201,6 +201,12 @@ class ResultColumn:
         if not readings:
             usual = [reading for readings in self._usual_readings(words) for reading in readings]
             strange = [w for w in words if all(_said(w, one) == UNKNOWN for one in usual)] or words
+            if any(_is_number(w, below=-1.0) for w in strange) and all(map(_is_number, strange)):
+                raise DataFileError(
+                    f"The column {self.name!r} must say whom its numbers around 0 favour: got "
+                    f"{', '.join(map(repr, strange[:5]))}. Say ComparisonColumns(favours='a') if "
+                    "positive ones favour the first item, else favours='b' (--favours)."
+                )
             raise DataFileError(
                 f"The column {self.name!r} must say a, b or tie, or name one of the two items: got "
                 f"{', '.join(map(repr, strange[:5]))}. "
@@ -398,3 +404,11 @@ def _sides(first: str, second: str) -> dict[str, int]:
                 words = {one: won, one[0]: won, other: -won, other[0]: -won}
                 return words if one != "home" else {**words, "away": -won, "a": -won}
     return {}
+
+
+def _is_number(word: str, below: float = np.inf) -> bool:
+    """Tell whether a word is a number up to a bound."""
+    try:
+        return float(word) <= below
+    except ValueError:
+        return False

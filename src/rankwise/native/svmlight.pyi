@@ -24,6 +24,18 @@ def parse_lines(
     long_numbers: NDArray[np.int64],
 ) -> tuple[int, int, int, int, int, int]: ...
 def parse_json_rows(text: NDArray[np.uint8], begin: int, out: FloatArray) -> tuple[int, int]: ...
+def parse_table(
+    text: NDArray[np.uint8],
+    begin: int,
+    end: int,
+    delimiter: int,
+    row: int,
+    place: NDArray[np.int64],
+    step: NDArray[np.int64],
+    out: FloatArray,
+    word: NDArray[np.int64],
+    spans: NDArray[np.int64],
+) -> int: ...
 def parse_integers(
     text: NDArray[np.uint8], spans: NDArray[np.int64], out: NDArray[np.int64]
 ) -> bool: ...

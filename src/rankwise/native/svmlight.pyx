@@ -1,4 +1,4 @@
-"""Parse svmlight and JSON text into arrays: decimal numbers exactly as ``float`` reads them.
+"""Parse text (svmlight, tables, JSON) into arrays: decimal numbers exactly as ``float`` reads them.
 
 A decimal number of at most 19 significant digits is ``w * 10**q`` with ``w`` below 2**64. Small
 ``w`` and ``q`` need one exact multiplication or division (Clinger); the others a 128-bit product
@@ -266,6 +266,62 @@ def parse_json_rows(const u8[::1] text, Py_ssize_t begin, double[:, ::1] out):
     if not is_good or pos[0] != c']':
         return 0, begin
     return row, <Py_ssize_t>(pos + 1 - start)
+
+
+cdef inline const u8 *skip_spaces(const u8 *pos) noexcept nogil:
+    while pos[0] == c' ':
+        pos += 1
+    return pos
+
+
+def parse_table(
+    const u8[::1] text, i64 begin, i64 end, u8 delimiter, i64 row, const i64[::1] place,
+    const i64[::1] step, double[::1] out, const i64[::1] word, i64[:, :, ::1] spans,
+):
+    """Read the lines from ``begin`` to ``end`` of a table without quotes, the first as ``row``.
+
+    The number of column j goes to ``out[place[j] + row * step[j]]``; where its text stands, without
+    the blanks around it, goes to ``spans[word[j], row]``. A negative position is that of a column
+    that is not read. Return the row behind the last; -1 for text that needs a closer look: a line
+    of another number of cells, an empty cell, a number that is malformed, long or not finite.
+    ``end`` must be behind the end of a line.
+    """
+    cdef const u8 *start = &text[0]
+    cdef const u8 *pos = start + begin
+    cdef const u8 *first
+    cdef const u8 *last
+    cdef Py_ssize_t n_columns = place.shape[0], j
+    cdef double value
+    cdef bint is_good = True
+    with nogil:
+        while is_good and pos < start + end:
+            for j in range(n_columns):
+                pos = skip_spaces(pos)
+                first = pos
+                if place[j] >= 0:
+                    if parse_number(&pos, &value) != READ or not isfinite(value):
+                        is_good = False
+                        break
+                    out[place[j] + row * step[j]] = value
+                    pos = skip_spaces(pos)
+                    if pos[0] == c'\r':
+                        pos += 1
+                else:
+                    while pos[0] != delimiter and pos[0] != c'\n':
+                        pos += 1
+                    last = pos
+                    while last > first and (last[-1] == c' ' or last[-1] == c'\r'):
+                        last -= 1
+                    if word[j] >= 0:
+                        is_good = last > first
+                        spans[word[j], row, 0] = first - start
+                        spans[word[j], row, 1] = last - start
+                is_good = is_good and pos[0] == (delimiter if j < n_columns - 1 else c'\n')
+                if not is_good:
+                    break
+                pos += 1
+            row += 1
+    return row if is_good else -1
 
 
 def parse_integers(const u8[::1] text, const i64[:, ::1] spans, i64[::1] out):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal, Self, TypeAlias, final
 
@@ -51,6 +51,9 @@ DECOMPOSED_MATRICES = 5
 
 DECOMPOSED_SHARE = 0.25
 """Share of a device's memory up to which the kernel is decomposed; beyond, a factor per alpha."""
+
+FEW_ALPHAS = 4
+"""Up to this number a factor for each alpha is sooner made than a decomposition for all."""
 
 LARGE_ALPHA = 1e4
 """Above this multiple of the largest eigenvalue, factors of the kernel plus alpha lose digits."""
@@ -471,7 +474,7 @@ def _leave_out_of_kernel(
         return System.dual(graph, K, trusted=space.kernel_is_trusted), rows
 
     system, rows = reduced()
-    solutions = _Solutions.of(system, lambda: reduced()[0], memory_of(system.matrix))
+    solutions = _Solutions.of(system, lambda: reduced()[0], memory_of(system.matrix), len(alphas))
     use = partial(solutions.use, alphas)
     scores, pivots = _leave_out_all(graph, folds, root, system.rhs, alone, rows, len(alphas), use)
     error = error_of_pivots(np.minimum(solutions.rcond(alphas), pivots.min(axis=0, initial=1.0)))
@@ -483,9 +486,9 @@ def _leave_out_of_kernel(
 class _Solutions:
     """The solutions of a dual system for any alphas.
 
-    One decomposition serves every alpha. Where its work space would not fit on a device, alphas are
-    factorised one after another, 2.25 matrices, and only those that cannot be use the
-    decomposition.
+    One decomposition serves every alpha. For a few alphas, and where its work space would not fit
+    on a device, alphas are factorised one after another, 2.25 matrices, and only those that cannot
+    be use the decomposition.
     """
 
     C0: FloatArray
@@ -495,15 +498,19 @@ class _Solutions:
     """Returns the inverse of a factor of ``S + alpha``; None to use the decomposition."""
     rcond: Callable[[FloatArray], FloatArray]
     """Returns the reciprocal condition number for every alpha, or a bound of it."""
+    known: dict[float, FloatArray] = field(default_factory=dict)
+    """The weights of the coordinates for alphas that were factorised."""
 
     @classmethod
-    def of(cls, system: System, again: Callable[[], System], n_bytes: int) -> Self:
+    def of(cls, system: System, again: Callable[[], System], n_bytes: int, n_alphas: int) -> Self:
         """Decompose a system, or prepare factors; ``again`` forms the same system anew."""
         S, needed = system.matrix, DECOMPOSED_MATRICES * 8 * len(system.rhs) ** 2
-        if is_on_host(S) or needed <= DECOMPOSED_SHARE * n_bytes:
+        fits = n_alphas > FEW_ALPHAS if is_on_host(S) else needed <= DECOMPOSED_SHARE * n_bytes
+        if fits:
             known = system.spectrum()
             return cls(system.rhs, lambda: known, lambda _: None, known.rcond)
-        largest = _largest_eigenvalue(S)
+        largest = _largest_eigenvalue(lambda v: S @ v, S)
+        of_inverse: dict[float, float] = {}
 
         def factor(alpha: float) -> Array | None:
             if alpha > LARGE_ALPHA * largest:
@@ -511,9 +518,18 @@ class _Solutions:
             A = copy_of(S)
             add_to_diagonal(A, alpha)
             C = cholesky_in_place(A)
-            return None if C is None else invert_triangle(C)
+            if C is None:
+                return None
+            inverse = invert_triangle(C)
+            if is_on_host(S):  # how large the inverse is, which is 1 / alpha at most
+                of_inverse[alpha] = _largest_eigenvalue(lambda v: inverse.T @ (inverse @ v), S)
+            return inverse
 
-        return cls(system.rhs, lambda: again().spectrum(), factor, lambda a: a / (largest + a))
+        def rcond(alphas: FloatArray) -> FloatArray:
+            sizes = np.array([of_inverse.get(a, 1.0 / a) for a in alphas.tolist()])
+            return 1.0 / ((largest + alphas) * sizes)
+
+        return cls(system.rhs, lambda: again().spectrum(), factor, rcond)
 
     def use(self, alphas: FloatArray, use: Callable[[IntArray, Solution], None]) -> None:
         """Form the solutions of alphas, one factor at a time, and use each with their numbers."""
@@ -523,25 +539,29 @@ class _Solutions:
             if factor is None:
                 lost.append(a)
                 continue
-            use(np.array([a]), Solution.factored(factor, self.C0))
-            del factor  # before the next one is formed
+            solution = Solution.factored(factor, self.C0)
+            use(np.array([a]), solution)
+            self.known[alpha] = solution.at(to_host(solution.weights)[:, 0])
+            del factor, solution  # before the next one is formed
         if lost:
             which, solution = Solution.decomposed(self.decompose(), self.C0, alphas[lost])
             use(np.array(lost)[which], solution)
 
     def solve(self, alpha: float) -> FloatArray:
         """Return the weights of the coordinates for an alpha."""
+        if alpha in self.known:
+            return self.known[alpha]
         found: list[FloatArray] = []
         self.use(np.array([alpha]), lambda _, s: found.append(s.at(to_host(s.weights)[:, 0])))
         return found[0]
 
 
-def _largest_eigenvalue(S: Array) -> float:
-    """Estimate the largest eigenvalue of a matrix from below, by the power method."""
+def _largest_eigenvalue(product: Callable[[Array], Array], S: Array) -> float:
+    """Estimate the largest eigenvalue of a matrix from below, by products with vectors like S."""
     v = like(np.random.default_rng(0).normal(size=(S.shape[0], 1)), S)
     size = 0.0
     for _ in range(POWER_STEPS):
-        v = S @ v
+        v = product(v)
         size = float(namespace_of(v).sum(v * v)) ** 0.5
         if size == 0.0:
             return 0.0
@@ -558,6 +578,8 @@ def blocks_of_weights(V: Array, weights: Array) -> Array:
     The shapes are (n_stack, n, rank), (rank, n_weights) and (n_stack, n_weights, n, n).
     """
     xp, (n_stack, n_rows, _) = namespace_of(V), V.shape
+    if weights.shape[1] == 1:
+        return ((V * weights[:, 0]) @ V.mT)[:, None]
     shape = (n_stack, weights.shape[1], n_rows, n_rows)
     blocks = xp.empty(shape, dtype=V.dtype, device=V.device)
     for i in range(n_rows):  # products with the rows before, times all weights at once

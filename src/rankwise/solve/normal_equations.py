@@ -269,6 +269,7 @@ class System:
         Notes
         -----
         [PTAB07] (11) for the function (10), [PTA09] (28) for the function (27), [APS10] (6).
+        The cost is [PTA09] (30) for scores, and (29) without the terms in m^2 for comparisons.
         """
         rhs = moment(F, as_columns(graph.rhs), graph.laplacian.anchor())
         with np.errstate(over="ignore", invalid="ignore"):
@@ -292,6 +293,7 @@ class System:
         Notes
         -----
         [PTAB07] (8) is (17) for scores; [APS10] (7) is symmetric too, of the order of the items.
+        The cost is [PTA09] (26) for scores, and (19) for comparisons, whose sums cost (18).
         """
         xp, root = namespace_of(K), graph.laplacian.root()
         largest = float(xp.max(xp.abs(xp.linalg.diagonal(K))))

@@ -87,3 +87,21 @@ def test_scores_of_a_file_are_evaluated_user_by_user(succeed, model, ratings, fo
 def test_what_makes_no_sense_is_refused(refuse, model, folder, arguments, message):
     rankwise.RankRLS().fit([[0.0], [1.0]], [0, 1]).save(folder / "ranker")
     assert message in refuse("recommend", *arguments)
+
+
+def test_a_report_is_judged_user_by_user(succeed, model, ratings, folder):
+    pytest.importorskip("matplotlib")
+    succeed("report", model, ratings, "-o", "page.html")
+    page = (folder / "page.html").read_text()
+    value = rankwise.load(folder / model).score(pd.read_csv(folder / ratings))
+    assert f"{value:.3f}" in page
+    assert "NDCG @ 10, unseen ratings" in page
+    assert "Worst 1: query" in page
+    assert "What the model uses" not in page
+
+
+def test_a_report_needs_ratings(succeed, refuse, ratings, folder):
+    choices = {"userId": USERS + 1, "movieId": [f"m{i}" for i in ITEMS]}
+    write_table(folder / "choices.csv", choices)
+    succeed("fit", "factorization", "choices.csv", "-o", "model", "--n-components", 2)
+    assert "a column of ratings" in refuse("report", "model", "choices.csv", "-o", "page.html")

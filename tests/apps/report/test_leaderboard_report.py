@@ -151,9 +151,9 @@ def test_the_chart_shows_all_items_or_says_which():
 
 def test_long_names_are_cut_in_the_middle():
     chart = leaderboard([("a" * 30 + "-first", "a" * 30 + "-second")] * 5).chart()
-    assert re.search(r">a+…a+-first<", chart)
-    assert re.search(r">a+…a+-second<", chart)
-    assert "<title>" + "a" * 30 + "-first</title>" in chart
+    assert re.search(r">1 a+…a+-first<", chart)
+    assert re.search(r">2 a+…a+-second<", chart)
+    assert "<title>1 " + "a" * 30 + "-first</title>" in chart
 
 
 def test_a_notebook_shows_the_chart_and_the_table():

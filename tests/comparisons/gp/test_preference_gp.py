@@ -27,7 +27,7 @@ from rankwise import (
     load,
 )
 from rankwise.comparisons.gp.answers import pairs_of_queries
-from rankwise.comparisons.gp.questions import candidate_items, least_asked
+from rankwise.comparisons.gp.questions import candidate_items, least_asked, period_of_checks
 from rankwise.rankers.base import generator
 
 KERNEL = SquaredExponential(1.5, 1.2)
@@ -730,11 +730,12 @@ def test_by_name_alone_checks_are_half_as_many_until_one_surprises():
     right = [[i, j] for i in range(5) for j in range(i + 1, 5)]
     for surprises, period in (([], 6), ([[4, 0]], 3)):
         ranker = by_name(5, right[: 10 - len(surprises)] + surprises)
-        n_sure, n_upset = ranker._live_scores().sure_answers(1.0)
+        live = ranker._live_scores()
+        n_sure, n_upset = live.sure_answers(1.0)
         assert (n_upset > 0) == (period == 3)
         assert n_sure < 10
-        assert ranker._period_of_checks(None, 3, are_scarce=True) == period
-        assert ranker._period_of_checks(None, 3, are_scarce=False) == 3
+        assert period_of_checks(live, 3, are_scarce=True) == period
+        assert period_of_checks(live, 3, are_scarce=False) == 3
 
 
 def test_an_update_leaves_the_posterior_to_be_computed_when_it_is_read(tmp_path):

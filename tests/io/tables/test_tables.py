@@ -25,9 +25,12 @@ names = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).filt
 )
 
 
-@pytest.fixture(params=["with pyarrow", "without pyarrow"])
+@pytest.fixture(params=["by the kernel", "with pyarrow", "without pyarrow"])
 def reader(request, monkeypatch):
-    """Read CSV files by pyarrow where it can, and by Python alone."""
+    """Read CSV files by the kernel or by pyarrow where these can, and by Python alone."""
+    if request.param == "by the kernel":
+        return
+    monkeypatch.setattr(CsvTable, "_read_plain", lambda *_: None)
     if request.param == "without pyarrow":
         monkeypatch.setitem(sys.modules, "pyarrow", None)
     else:
@@ -210,17 +213,56 @@ def test_pyarrow_and_python_read_the_same(tmp_path, rows, quoting, delimiter):
             csv.writer(stream, delimiter=delimiter, quoting=quoting).writerows(rows)
     table = open_table(path)
     columns = [["a"], ["y"]], ["qid"]
-    quick = table._read_with_arrow(*columns)
-    if quick is None:
-        return
-    (a, y), (qid,) = table._read_here(*columns)
-    assert quick[0][0].tobytes() == a.tobytes()
-    assert quick[0][1].tobytes() == y.tobytes()
-    assert quick[1][0].tolist() == qid.tolist()
+    for quick in (table._read_with_arrow(*columns), table._read_plain(*columns)):
+        if quick is not None:
+            assert_read_alike(quick, table._read_here(*columns))
+
+
+def assert_read_alike(quick, slow):
+    """Compare what was read bit for bit."""
+    for one, other in zip(*(numbers + ids for numbers, ids in (quick, slow)), strict=True):
+        assert (one.dtype.kind, one.shape) == (other.dtype.kind, other.shape)
+        assert one.tolist() == other.tolist()
+        assert one.dtype != np.float64 or one.tobytes() == other.tobytes()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", " \n", "  \r\n"])
+def test_plain_text_is_read_by_the_kernel_in_parts_as_by_python(
+    tmp_path, monkeypatch, delimiter, end
+):
+    rng = np.random.default_rng(0)
+    cells = rng.normal(size=(500, 3)).astype(str).tolist()
+    rows = [[a, " q é ", f" {b}", c, str(k // 7)] for k, (a, b, c) in enumerate(cells)]
+    path = tmp_path / "a.csv"
+    header = delimiter.join(["a", "who", "b", "unread", "qid"])
+    text = "".join(delimiter.join(row) + end for row in rows)
+    path.write_bytes(f"{header}{end}{text}".encode())
+    monkeypatch.setattr("rankwise.io.tables.csv.PART_BYTES", 1 << 12)
+    monkeypatch.setenv("RANKWISE_NUM_THREADS", "3")
+    table, columns = open_table(path), ([["b", "a"], [], ["unread"]], ["qid", "who"])
+    quick = table._read_plain(*columns)
+    assert_read_alike(quick, table._read_here(*columns))
+    assert quick[1][0].dtype == np.int64
+
+
+ODD_LINES = ["", " ", "1,2", "1,2,3,4", "1,,3", ",2,3", "1,2,nan", "1,2,1e999", "x,2,3", "1,2,3x"]
+ODD_LINES += ['"1",2,3', "1 2,2,3", "0." + "3" * 40 + ",2,3", "\t1,2,3", "1;2;3", "0x1,2,3"]
+
+
+@pytest.mark.parametrize("line", ODD_LINES)
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_what_is_not_plain_is_left_to_the_other_readers(tmp_path, line, place):
+    lines = ["1,2,3", "4,5,6"]
+    lines.insert(place, line)
+    path = tmp_path / "a.csv"
+    path.write_text("\n".join(["a,qid,b", *lines, ""]))
+    assert open_table(path)._read_plain([["a", "b"]], ["qid"]) is None
 
 
 def test_pyarrow_reads_what_is_well_formed_and_nothing_is_lost_without_it(tmp_path, monkeypatch):
     path = tmp_path / "a.csv"
+    monkeypatch.setattr(CsvTable, "_read_plain", lambda *_: None)
     rng = np.random.default_rng(0)
     write_table(
         path, {"a": rng.normal(size=99), "qid": rng.integers(9, size=99), "t": ["x, y"] * 99}
@@ -239,7 +281,7 @@ def test_pyarrow_reads_large_files_in_pieces_and_without_pandas(tmp_path):
     path = tmp_path / "a.csv"
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=60_000), np.arange(60_000.0)
-    write_table(path, {"a": a, "b": b})
+    write_table(path, {"a": a, "b": b, "text": ["x, y"] * 60_000})  # with quotes
     table = open_table(path)
     assert table._arrow_table({"a"}, set()).column("a").num_chunks > 1
     assert np.array_equal(table.read([["b", "a"]], [])[0][0], np.column_stack([b, a]))

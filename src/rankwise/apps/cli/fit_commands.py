@@ -6,7 +6,7 @@ The options of rankers come from ``parameters.json``. Nothing heavy is imported 
 from abc import ABC
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias, final
+from typing import Annotated, Any, Literal, TypeAlias, final
 
 from rankwise.apps.cli.options import (
     CHOICE,
@@ -162,13 +162,24 @@ class Fit(RawCommand, GroupCommand, ClusterCommand):
     With queries, text or blanks this is AutoRanker: it tries linear and kernel
     rankers and trees, adds up those that are better together by NDCG @ 10, and
     prints a value on data that no choice has seen. Otherwise, or with --validate,
-    --workers or --cluster, it is a linear RankRLS with the best alpha.
+    --workers or --cluster, it is a linear RankRLS with the best alpha. With --for
+    it is the better one of trees and a linear ranker, which engines can run.
 
     For example: rankwise fit train.txt -o model
     """
 
+    engine: Annotated[
+        Literal["elasticsearch", "opensearch", "solr", "vespa", "ranklib", "xgboost", "lightgbm"]
+        | None,
+        option("Choose among what this engine can run, and say what that costs.", None, "--for"),
+    ] = None
+
     def run(self) -> None:
-        if self.is_on_cluster:
+        if self.engine is not None:
+            from rankwise.apps.cli.jobs.fits.engines import fit_for_engine
+
+            fit_for_engine(self)
+        elif self.is_on_cluster:
             from rankwise.apps.cli.jobs.fits.cluster import fit as fit_there
 
             fit_there(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial, singledispatch
+from importlib.util import find_spec
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, final, get_args
@@ -30,6 +31,14 @@ from rankwise.apps.export.onnx_steps import (
     text_columns,
     write_steps_onnx,
 )
+from rankwise.apps.export.trees import (
+    TREE_FORMATS,
+    added_up,
+    lightgbm_text,
+    run_lightgbm,
+    run_xgboost,
+    trees_of,
+)
 from rankwise.comparisons.gp.inference.posterior import Posterior
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.core.arrays import FloatArray, dense_rows, raw_rows
@@ -39,11 +48,12 @@ from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.queries import Queries
 from rankwise.io.files import open_write
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
+from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.scoring_function import ScoringFunction, predicted, scoring_function
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker
 
 ExportFormat: TypeAlias = Literal[
-    "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml"
+    "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml", "xgboost", "lightgbm"
 ]
 SUFFIXES: dict[str, ExportFormat] = {".onnx": "onnx", ".pmml": "pmml"}
 ARITHMETIC = "the arithmetic of the engine (no server was run)"
@@ -135,9 +145,10 @@ def export_ranker(
 
     ONNX supports linear rankers, all built-in kernels, and the mean and variance of a
     `PreferenceGP`. PMML supports linear rankers and the Gaussian and polynomial kernels. The search
-    engines and RankLib support linear rankers. A pipeline of scalers and a ranker is written as one
-    model. Rankers that a format cannot express are refused, as is a file whose scores are off by
-    more than a thousandth of their standard deviation.
+    engines and RankLib support linear rankers and the trees of a `BoostedRanker`, which XGBoost and
+    LightGBM read too. A pipeline of scalers and a ranker is written as one model. Rankers that a
+    format cannot express are refused, as is a file whose scores are off by more than a thousandth
+    of their standard deviation.
 
     `RankerPipeline`, `SearchRanker` and `AutoRanker` become one ONNX graph: steps inside queries,
     kernels, trees and sums. The file takes one query at a time, since the rows of its input are
@@ -152,8 +163,8 @@ def export_ranker(
     path : path
         The file; it is replaced only once the new one is complete and checked.
     format : str, optional
-        "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa" or "pmml"; by default
-        from the suffix .onnx or .pmml.
+        "onnx", "solr", "elasticsearch", "opensearch", "ranklib", "vespa", "pmml", "xgboost" or
+        "lightgbm"; by default from the suffix .onnx or .pmml. The last two take trees only.
     feature_names : sequence of str, optional
         The names of the features in the engine; by default the names the ranker was fitted with.
         Solr, Elasticsearch, OpenSearch and Vespa compute the features and need their names.
@@ -174,8 +185,10 @@ def export_ranker(
 
     Notes
     -----
-    ONNX files are run by onnxruntime. For the others the formula is computed in the arithmetic of
-    the engine; no server is run.
+    ONNX files are run by onnxruntime, and files for XGBoost and LightGBM by these. For the others
+    the formula is computed in the arithmetic of the engine; no server is run. Trees are written
+    for rows in single precision: a value that single precision cannot tell from a threshold may go
+    another way than in `predict`.
 
     Examples
     --------
@@ -193,6 +206,14 @@ def export_ranker(
     # pairs of objects, and rankers of several steps, have graphs of their own
     if _ranker_of_pairs(ranker) is not None:
         return _export_pairs(ranker, path, chosen, name, precision)
+    trees = _trees_alone(ranker)
+    if trees is not None and (chosen in TREE_FORMATS or chosen == "lightgbm"):
+        return _export_trees(trees, path, chosen, feature_names, name, X)
+    if chosen in ("xgboost", "lightgbm"):
+        raise InvalidInputError(
+            f"A model for {chosen} must be a sum of trees: got a {type(ranker).__name__}. Fit a "
+            "BoostedRanker, or export to ONNX."
+        )
     if first_steps(ranker) is not None:
         return _export_steps(ranker, path, chosen, feature_names, name, precision, X, qid)
     function = scoring_function(ranker)
@@ -236,9 +257,10 @@ def _export_steps(
     check_is_fitted(ranker)
     if format != "onnx":
         raise InvalidInputError(
-            f"A model for {format} must be one formula of the features: a "
-            f"{type(ranker).__name__} {_why_several(ranker)}. Export it to ONNX, or fit a linear "
-            "RankRLS on features scaled by StandardScaler, in a Pipeline of scikit-learn."
+            f"A model for {format} must be one formula of the features of an item: a "
+            f"{type(ranker).__name__} {_why_several(ranker)}. Export it to ONNX, or fit what the "
+            "engine can run: rankwise fit --for NAME; or in Python a BoostedRanker on the features "
+            "as they are, or RankRLS after StandardScaler in a Pipeline."
         )
     known = getattr(ranker, "feature_names_in_", None)
     n_features = ranker.n_features_in_
@@ -258,6 +280,69 @@ def _export_steps(
     expected = predicted(ranker, rows[order], queries.index[order])
     target = _Target(fspath(path), format, is_single, f"{_onnxruntime()}, query by query")
     return _written(_checked(expected, outputs, None, target), content)
+
+
+@singledispatch
+def _trees_alone(ranker: Any) -> BoostedRanker | None:  # noqa: ARG001
+    """Return a ranker whose score is a sum of trees on the features as given; None for others."""
+    return None
+
+
+@_trees_alone.register
+def _is_boosted(ranker: BoostedRanker) -> BoostedRanker:
+    return ranker
+
+
+@_trees_alone.register
+def _of_pipeline(ranker: RankerPipeline) -> BoostedRanker | None:
+    fitted: list[Any] = getattr(ranker, "steps_", [])
+    return _trees_alone(fitted[0]) if len(fitted) == 1 else None
+
+
+def _export_trees(
+    ranker: BoostedRanker,
+    path: str | PathLike[str],
+    format: ExportFormat,
+    feature_names: Sequence[str] | None,
+    name: str,
+    X: Any,
+) -> ExportCheck:
+    """Write a sum of trees, and check it on rows as the engine holds them."""
+    check_is_fitted(ranker)
+    known = getattr(ranker, "feature_names_in_", None) if feature_names is None else feature_names
+    if known is None and format in TREE_FORMATS and TREE_FORMATS[format].has_names:
+        raise _names_needed(format)
+    names = _checked_names(known, ranker.n_features_in_)
+    rows = example_queries(ranker, N_CHECKED)[0] if X is None else raw_rows(X)
+    # rows as the engine holds them: in single precision, and most of them without blanks
+    if format != "lightgbm":
+        rows = np.clip(_rounded_to_single(rows, []), -LARGEST_SINGLE, LARGEST_SINGLE)
+    if format not in ("lightgbm", "xgboost"):
+        rows = np.where(np.isnan(rows), 0.0, rows)
+    expected, checked_by = predicted(ranker, rows), ARITHMETIC
+    if format == "lightgbm":
+        content = lightgbm_text(ranker, names).encode()
+        scores, checked_by = run_lightgbm(content, rows), "LightGBM"
+    else:
+        trees, text = trees_of(ranker), TREE_FORMATS[format]
+        content = text.write(trees, name, names).encode()
+        # Solr moves thresholds by a millionth: rows with values that close to one are left out
+        scores = added_up(text.read(trees), rows)
+        kept = scores == added_up(trees, rows)
+        rows, scores, expected = rows[kept], scores[kept], expected[kept]
+        if format == "xgboost" and find_spec("xgboost") is not None:
+            scores, checked_by = run_xgboost(content, rows), "XGBoost"
+        elif format != "xgboost":
+            checked_by = f"{ARITHMETIC}, for {text.engine}"
+    target = _Target(fspath(path), format, format != "lightgbm", checked_by)
+    return _written(_checked(expected, {"scores": scores}, None, target), content)
+
+
+def _names_needed(format: ExportFormat) -> InvalidInputError:
+    return InvalidInputError(
+        f"`feature_names` must be given for {format}, which computes the features by name: this "
+        "ranker was fitted without names. Give a name for each column of `X`."
+    )
 
 
 @singledispatch
@@ -360,10 +445,7 @@ def _feature_names(
 ) -> list[str]:
     names = function.names if given is None else tuple(map(str, given))
     if names is None and format != "onnx" and TEXT_FORMATS[format].has_names:
-        raise InvalidInputError(
-            f"`feature_names` must be given for {format}, which computes the features by name: "
-            "this ranker was fitted without names. Give a name for each column of `X`."
-        )
+        raise _names_needed(format)
     return _checked_names(names, function.n_features)
 
 

@@ -170,7 +170,7 @@ class TreeNodes:
                 continue
             # a split: values up to the threshold go left, blanks as LightGBM sends them
             feature = int(node["split_feature"])
-            threshold = _threshold(float(node["threshold"]))
+            threshold = plain_threshold(float(node["threshold"]))
             blank_is_true = self._side_of_blanks(node, feature, threshold)
             true, false = n_nodes, n_nodes + 1
             split = (number, position, feature, threshold, true, false, "BRANCH_LEQ", blank_is_true)
@@ -204,7 +204,7 @@ class TreeNodes:
         }
 
 
-def _threshold(value: float) -> float:
+def plain_threshold(value: float) -> float:
     """Return a threshold that splits values alike if tiny ones are not rounded to zero.
 
     LightGBM writes 1e300 for infinity, the threshold between all known values and blanks.

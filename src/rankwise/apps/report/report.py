@@ -16,6 +16,7 @@ from rankwise import __version__
 from rankwise.apps.report.figures import FigureWriter
 from rankwise.apps.report.sections import (
     JudgedModels,
+    OfUsers,
     Section,
     audit_sections,
     calibration_section,
@@ -53,6 +54,7 @@ from rankwise.io.files import open_write
 from rankwise.measures.evaluation import Evaluation
 from rankwise.measures.registry import parse_measures
 from rankwise.measures.value import Measure
+from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.rls.small_samples import AUCEstimate
 
 
@@ -118,8 +120,9 @@ def make_report(
 
     Parameters
     ----------
-    rankers : ranker, Pipeline, or mapping of names to these
-        Fitted rankers. The others are compared with the first.
+    rankers : ranker, Pipeline, RankingFactorization, or mapping of names to these
+        Fitted rankers. The others are compared with the first. For a `RankingFactorization` the
+        rows of X are a user and an item each, and the users are the queries.
     X, y, qid
         Items with their scores and queries, preferably unseen by all rankers.
     measures : measure, name or several, optional
@@ -259,7 +262,7 @@ def _checked_models(
     items = [f"item {at}" for at in range(len(rows))] if item_names is None else item_names
     check_length("item_names", np.empty(len(items)), len(rows))
     return JudgedModels(
-        rankers={str(name): model for name, model in models.items()},
+        rankers={str(name): _as_ranker(model) for name, model in models.items()},
         X=rows,
         y=truth,
         queries=Queries.of(qid, len(rows)),
@@ -268,6 +271,10 @@ def _checked_models(
         names=None if names is None else tuple(map(str, names)),
         items=[str(item) for item in items],
     )
+
+
+def _as_ranker(model: Any) -> Any:
+    return OfUsers(model) if isinstance(model, RankingFactorization) else model
 
 
 def _lead(judged: JudgedModels) -> str:

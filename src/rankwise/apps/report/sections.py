@@ -18,8 +18,10 @@ from rankwise.core.display import brief, decimals, p_value, short_label
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, QueryFingerprints
 from rankwise.features.kernels import Kernel
+from rankwise.io.ratings import RatingColumns, RatingTable, plain_names
 from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.value import Measure
+from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.explain import Explanation, FeatureImportance, explain, feature_importance
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
@@ -102,8 +104,29 @@ class Section:
         return self.title.lower().replace(" ", "-")
 
 
+@final
+@dataclass(frozen=True, eq=False)
+class OfUsers:
+    """A model of users and items as a ranker of rows, each a user and an item.
+
+    Parameters
+    ----------
+    model : RankingFactorization
+    """
+
+    model: RankingFactorization
+
+    def predict(self, rows: Any) -> FloatArray:
+        """Return the score of each item for its user."""
+        users, items = plain_names(rows[:, 0]), plain_names(rows[:, 1])
+        columns = RatingColumns("user", "item")
+        return self.model.predict(RatingTable(users, items, None, None, columns))
+
+
 def ranker_of(model: Any) -> Any:
     """Return the ranker itself, the last step of a pipeline."""
+    if isinstance(model, OfUsers):
+        return model.model
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
@@ -118,8 +141,8 @@ def training_section(judged: JudgedModels) -> Section:
             [
                 name,
                 type(ranker).__name__,
-                " ".join(repr(model).split()),
-                str(getattr(model, "n_features_in_", judged.X.shape[1])),
+                " ".join(repr(ranker if isinstance(model, OfUsers) else model).split()),
+                "-" if isinstance(model, OfUsers) else _width(model, judged),
                 "-" if n_queries is None else str(n_queries),
             ]
         )
@@ -144,6 +167,10 @@ def training_section(judged: JudgedModels) -> Section:
         ),
         (("Models", rows),),
     )
+
+
+def _width(model: Any, judged: JudgedModels) -> str:
+    return str(getattr(model, "n_features_in_", judged.X.shape[1]))
 
 
 def queries_learned_from(judged: JudgedModels) -> dict[str, int | None]:
@@ -321,9 +348,11 @@ def _query_rows(judged: JudgedModels, scores: FloatArray, query: int) -> list[li
 
 def features_section(
     judged: JudgedModels, found: dict[str, Evaluation], draw: FigureWriter
-) -> Section:
+) -> Section | None:
     """Show which features the first model uses, and why its first item is first."""
     name, model = next(iter(judged.rankers.items()))
+    if isinstance(model, OfUsers):
+        return None
     measure = found[name].measures[0]
     # permutation importance inside queries
     importance = feature_importance(
@@ -609,16 +638,18 @@ def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
     ties = 1.0 - win - win.T
     figure = heat_map([str(name) for name in mapped], win + 0.5 * ties, description)
     names = mapped[:MOST_PAIRED]
-    head = ["preferred", *(f"to {short_label(str(name))}" for name in names)]
+    # columns by their numbers, so that ten fit on paper
+    numbered = [f"{place + 1} {short_label(str(name))}" for place, name in enumerate(names)]
+    head = ["preferred", *(f"to {place + 1}" for place in range(len(names)))]
     chances = [head]
-    for i, name in enumerate(names):
+    for i, name in enumerate(numbered):
         row = ["" if i == j else decimals(win[i, j], 2) for j in range(len(names))]
-        chances.append([str(name), *row])
+        chances.append([name, *row])
     tables = [("Probability of being preferred", chances)]
     if table is not None:
         counts = _win_counts(table, names)
         cells = [[f"{count:g}" if count else "" for count in row] for row in counts]
-        rows = [[str(name), *row] for name, row in zip(names, cells, strict=True)]
+        rows = [[name, *row] for name, row in zip(numbered, cells, strict=True)]
         tables.append(("How often it was preferred", [head, *rows]))
     shown = "all items" if len(mapped) == board.n_items else f"the best {len(mapped)} items"
     listed = "" if len(names) == len(mapped) else f" The tables show the best {len(names)}."

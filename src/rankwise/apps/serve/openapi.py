@@ -51,24 +51,48 @@ def openapi(facts: Mapping[str, Any], reader: ItemReader) -> dict[str, Any]:
     ranked = {"scores": numbers, "order": {"type": "array", "items": {"type": "integer"}}}
     model = {"type": "object", "properties": {"name": {}, "version": {}}}
     answer = {"type": "object", "properties": {**ranked, "ids": {"type": "array"}, "model": model}}
+    summary = "Score and order the items of a query, or of several."
+    return openapi_of(facts, "/rank", summary, body, {"items": [example]}, answer)
+
+
+def openapi_of(
+    facts: Mapping[str, Any],
+    path: str,
+    summary: str,
+    schema: Mapping[str, Any],
+    example: Mapping[str, Any],
+    answer: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return the interface of a server with one place to post to.
+
+    Parameters
+    ----------
+    facts : mapping
+        What ``GET /health`` says.
+    path, summary : str
+        Where requests are posted to, and what for.
+    schema, example : mapping
+        Of a request.
+    answer : mapping, optional
+        The schema of an answer.
+    """
     refusal = {"type": "object", "properties": {"error": {"type": "string"}}}
     post = {
-        "summary": "Score and order the items of a query, or of several.",
+        "summary": summary,
         "requestBody": {
             "required": True,
-            "content": {"application/json": {"schema": body, "example": {"items": [example]}}},
+            "content": {"application/json": {"schema": schema, "example": example}},
         },
         "responses": {
-            "200": _response("Scores, and positions of items, best first.", answer),
+            "200": _response("Scores, and positions of items, best first.", answer or {}),
             "400": _response("The request is not as described.", refusal),
             "413": _response("The request is too large.", refusal),
         },
     }
     gets = {"/health": "What is served.", "/metrics": "Counters, in the format of Prometheus."}
-    paths: dict[str, Any] = {"/rank": {"post": post}}
-    for path, summary in gets.items():
-        responses = {"200": {"description": summary}}
-        paths[path] = {"get": {"summary": summary, "responses": responses}}
+    paths: dict[str, Any] = {path: {"post": post}}
+    for get, about in gets.items():
+        paths[get] = {"get": {"summary": about, "responses": {"200": {"description": about}}}}
     info = {"title": f"rankwise: {facts['model']['name']}", "version": facts["version"]}
     return {"openapi": "3.1.0", "info": info, "paths": paths}
 

@@ -15,13 +15,15 @@ import numpy as np
 from sklearn.utils import get_tags
 
 from rankwise import __version__
-from rankwise.apps.serve.openapi import docs_page, openapi
+from rankwise.apps.serve.openapi import docs_page, openapi, openapi_of
+from rankwise.apps.serve.recommendations import Recommender
 from rankwise.apps.serve.requests import ItemReader, RankRequest, RequestError
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
 from rankwise.core.sockets import listen_on
 from rankwise.io.feature_columns import columns_kept
+from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.scoring_function import predicted
 
 LOG = logging.getLogger("rankwise.apps.serve")
@@ -138,6 +140,8 @@ class RankService:
         Seconds within which a body must have arrived.
     name, version : str
         What the model is called, and which one it is.
+    recommender : Recommender, optional
+        Answers in place of the ranker, for models of users and items.
     """
 
     ranker: Any
@@ -146,17 +150,35 @@ class RankService:
     timeout: float
     name: str
     version: str
+    recommender: Recommender | None = None
     counters: Counters = field(default_factory=Counters)
     bodies: HeldBodies = field(default_factory=HeldBodies)
     pace: Pace = field(default_factory=Pace)
 
+    @property
+    def path(self) -> str:
+        """Where requests are posted to."""
+        return "/rank" if self.recommender is None else self.recommender.path
+
+    def description(self) -> dict[str, Any]:
+        """Return the interface as an OpenAPI document."""
+        if self.recommender is None:
+            return openapi(self.facts(), self.reader)
+        return openapi_of(self.facts(), self.path, **self.recommender.description())
+
     def facts(self) -> dict[str, Any]:
         """Return what is served, for a health check."""
+        names = self.reader.names
+        takes: dict[str, Any] = {
+            "n_features": self.reader.n_features,
+            "features": None if names is None else list(names),
+        }
+        if self.recommender is not None:
+            takes = self.recommender.facts()
         return {
             "status": "ok",
             "ranker": type(self.ranker).__name__,
-            "n_features": self.reader.n_features,
-            "features": None if self.reader.names is None else list(self.reader.names),
+            **takes,
             "model": {"name": self.name, "version": self.version},
             "version": __version__,
         }
@@ -165,10 +187,13 @@ class RankService:
         """Return status, response and number of items of one request."""
         start = time.thread_time()
         try:
-            request = RankRequest.read(body, self.reader)
-            content = request.answer(self._scores(request))
+            if self.recommender is not None:
+                content, n_items = self.recommender.answer(body)
+            else:
+                request = RankRequest.read(body, self.reader)
+                content, n_items = request.answer(self._scores(request)), request.n_items
             content["model"] = {"name": self.name, "version": self.version}
-            return 200, json.dumps(content, allow_nan=False).encode(), request.n_items
+            return 200, json.dumps(content, allow_nan=False).encode(), n_items
         except RequestError as error:
             return error.status, _error(str(error)), 0
         finally:
@@ -237,9 +262,13 @@ def make_app(
     arrive too slowly, 503 where too many large ones arrive at once, and 500, with a line in the
     log, for unexpected errors.
 
+    For a `RankingFactorization` it is ``POST /recommend`` with ``{"user": "u7", "k": 5}``, with the
+    ``{"ratings": {"m3": 5, "m8": 1}}`` of a new user, or with an ``{"item": "m3"}`` whose like are
+    wanted; the answer has ``"items"``, best first, and their ``"scores"``.
+
     Parameters
     ----------
-    ranker : ranker or Pipeline
+    ranker : ranker, Pipeline or RankingFactorization
         Fitted, with one output.
     max_items : int
         Largest number of items in a request.
@@ -273,7 +302,7 @@ def make_app(
     # one service for all requests
     name = type(ranker).__name__ if name is None else name
     service = _service(ranker, max_items, max_bytes, timeout, name, version)
-    description = openapi(service.facts(), service.reader)
+    description = service.description()
 
     async def health(_: Any) -> Any:
         return Response(json.dumps(service.facts()), media_type="application/json")
@@ -290,13 +319,12 @@ def make_app(
 
     async def unknown(_: Any, error: Any) -> Any:
         service.counters.add(error.status_code, 0, 0.0)
-        content = _error(
-            f"{error.detail}: POST /rank, GET /health, GET /docs and GET /metrics are there."
-        )
+        places = f"POST {service.path}, GET /health, GET /docs and GET /metrics"
+        content = _error(f"{error.detail}: {places} are there.")
         return Response(content, error.status_code, error.headers, "application/json")
 
     routes = [
-        Route("/rank", _ranking_endpoint(service), methods=["POST"]),
+        Route(service.path, _ranking_endpoint(service), methods=["POST"]),
         Route("/health", health),
         Route("/metrics", metrics),
         Route("/openapi.json", described),
@@ -355,29 +383,30 @@ def _service(
             f"The ranker must be fitted to rows of features: {type(ranker).__name__} is not. "
             "Call `fit` first."
         )
+    limits = check_count("max_items", max_items), check_count("max_bytes", max_bytes)
+    wait = check_positive("timeout", timeout, "Give seconds.")
+    if isinstance(ranker, RankingFactorization):
+        pairs, recommender = (
+            ItemReader(2, ("user", "item"), limits[0]),
+            Recommender(ranker, limits[0]),
+        )
+        return RankService(ranker, pairs, limits[1], wait, name, version, recommender)
     # a trial prediction shows whether scores order items
     if np.ndim(predicted(ranker, np.zeros((2, n_features)), np.zeros(2))) != 1:
         raise InvalidInputError(
             "The ranker must have one output to order items by: got several. Serve one for each."
         )
     names = getattr(ranker, "feature_names_in_", None)
-    limit, tags = check_count("max_items", max_items), get_tags(ranker).input_tags
+    tags = get_tags(ranker).input_tags
     reader = ItemReader(
         n_features,
         None if names is None else tuple(map(str, names)),
-        limit,
+        limits[0],
         takes_raw=tags.string,
         takes_blanks=tags.allow_nan,
         forms=columns_kept(getattr(ranker, "table_columns_", {}), ()).forms,
     )
-    return RankService(
-        ranker,
-        reader,
-        check_count("max_bytes", max_bytes),
-        check_positive("timeout", timeout, "Give seconds."),
-        name,
-        version,
-    )
+    return RankService(ranker, reader, limits[1], wait, name, version)
 
 
 def serve_ranker(

@@ -56,7 +56,7 @@ class Sites:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Posterior:
+class _LeadPosterior:
     """The Gaussian of all scores that sites and a deviation make, as far as leads need it."""
 
     mean: FloatArray
@@ -64,7 +64,7 @@ class _Posterior:
     log_normaliser: float
 
     @classmethod
-    def of(cls, model: PairedModel, sites: Sites, deviation: float) -> _Posterior:
+    def of(cls, model: PairedModel, sites: Sites, deviation: float) -> _LeadPosterior:
         cells = model.cells
         # precision of the scores: the Laplacian of the sites, and the prior
         H = -cells.weighted(sites.tau).toarray()
@@ -84,7 +84,7 @@ class _Posterior:
 
 
 def log_evidence(
-    model: PairedModel, mode: Mode, sites: Sites, deviation: float, max_sweeps: int = MAX_SWEEPS
+    model: PairedModel, mode: Mode, sites: Sites, deviation: float
 ) -> tuple[float, Sites]:
     """Return the log probability of the answers under N(0, deviation^2), and the sites.
 
@@ -98,12 +98,10 @@ def log_evidence(
     sites : Sites
         Where to start.
     deviation : float
-    max_sweeps : int
-        With 0 the sites stay as they are.
     """
     share, last = 1.0, np.inf
-    for sweep in range(max_sweeps + 1):
-        tau, nu, here = sites.tau, sites.nu, _Posterior.of(model, sites, deviation)
+    for sweep in range(MAX_SWEEPS + 1):
+        tau, nu, here = sites.tau, sites.nu, _LeadPosterior.of(model, sites, deviation)
         # cavity distributions: the posterior without the site
         left = np.maximum(1.0 - tau * here.variance, 1e-9)
         variance = here.variance / left
@@ -121,7 +119,7 @@ def log_evidence(
         new_nu = tilted / tilted_variance - mean / variance
         change = np.abs(new_tau - tau) * here.variance
         error = max(change.max(), float((np.abs(new_nu - nu) * np.sqrt(here.variance)).max()))
-        if error < SITE_TOL or sweep == max_sweeps:
+        if error < SITE_TOL or sweep == MAX_SWEEPS:
             break
         share = share if error < 0.9 * last else max(LEAST_DAMPING, 0.8 * share)
         last = error
@@ -160,8 +158,10 @@ def plausible_deviations(model: PairedModel, mode: Mode, spread: ScoreSpread) ->
     grid = log(mode.deviation) + np.arange(ends[1], ends[0] - 0.5 * STEP, -STEP)
     sites, found = Sites.at_mode(model, mode), []
     for x in grid:
-        max_sweeps = 0 if variance < SURE_LEAD else MAX_SWEEPS
-        value, sites = log_evidence(model, mode, sites, float(np.exp(x)), max_sweeps)
+        if variance < SURE_LEAD:  # Gaussian answers: the sites stay, up to a constant
+            value = _LeadPosterior.of(model, sites, float(np.exp(x))).log_normaliser
+        else:
+            value, sites = log_evidence(model, mode, sites, float(np.exp(x)))
         found.append(value)
     # its posterior, with the prior of the logarithm, between the points of the grid
     spline = scipy.interpolate.CubicSpline(grid[::-1], found[::-1])

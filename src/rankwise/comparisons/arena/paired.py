@@ -26,7 +26,7 @@ ahead by before: their scores, the odds of decided answers, are plainer where an
 @final
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Hold each set of items, judge and covariates once, with the number of each answer.
+    """Hold each set of items, judge, question and covariates once, with the number of each answer.
 
     Parameters
     ----------
@@ -39,6 +39,10 @@ class Cells:
         Covariates, positive in favour of the first item.
     judge : (n_cells,) or None
     n_judges : int
+    question : (n_cells,) or None
+        What was asked, if answers to one question depend on each other, in place of those of a
+        judge.
+    n_questions : int
     """
 
     n_items: int
@@ -50,13 +54,23 @@ class Cells:
     covariates: FloatArray
     judge: IntArray | None = None
     n_judges: int = 0
+    question: IntArray | None = None
+    n_questions: int = 0
 
     @classmethod
-    def of(cls, table: ComparisonTable, covariates: FloatArray, *, by_judge: bool = False) -> Self:
+    def of(
+        cls,
+        table: ComparisonTable,
+        covariates: FloatArray,
+        *,
+        by_judge: bool = False,
+        by_question: bool = False,
+    ) -> Self:
         """Aggregate a table, linearly in its rows for few items, with one sort otherwise."""
         n_items, n_pairs = table.n_items, table.n_items**2
         # few possible pairs, and nothing but items: count them without sorting
-        if covariates.shape[1] == 0 and not by_judge and 3 * n_pairs <= KEYS_PER_ROW * table.n_rows:
+        is_plain = covariates.shape[1] == 0 and not by_judge and not by_question
+        if is_plain and 3 * n_pairs <= KEYS_PER_ROW * table.n_rows:
             sums = np.zeros(3 * n_pairs)
             count_answers(table.first, table.second, table.outcome, table.weight, n_items, sums)
             pair, *answers = _occurring(sums.reshape(-1, 3))
@@ -65,31 +79,39 @@ class Cells:
             return cls(n_items, first, second, won, lost, tied, np.zeros((len(pair), 0)))
         swap = table.first > table.second
         low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
-        # code of the pair and the judge, the smaller item first
+        # code of the pair and of who was asked what, the smaller item first
+        labels = _Askings.of(table if by_judge else None, table if by_question else None)
         code, n_codes = low * n_items + high, n_pairs
-        labels = table.judge if by_judge else None
-        n_judges = 0 if labels is None else labels.n_names
         if labels is not None:
-            code, n_codes = code * n_judges + labels.index, n_codes * n_judges
+            code, n_codes = code * labels.n_labels + labels.index, n_codes * labels.n_labels
         answer = 1 + table.outcome * (1 - 2 * swap.astype(np.intp))
         # without covariates the code is the cell
         if covariates.shape[1] == 0:
             code, lost, tied, won = _counted(code, n_codes, answer, table.weight)
-            pair, judge = (code, None) if labels is None else np.divmod(code, n_judges)
+            pair, label = (code, code) if labels is None else np.divmod(code, labels.n_labels)
+            of_label = () if labels is None else labels.of_labels(label)
             first, second = np.divmod(pair, n_items)
             none = np.zeros((len(code), 0))
-            return cls(n_items, first, second, won, lost, tied, none, judge, n_judges)
+            return cls(n_items, first, second, won, lost, tied, none, *of_label)
         # otherwise a cell is a code with its covariates, in favour of the first item
         signed = np.where(swap[:, None], -covariates, covariates)
         row, cell = _distinct_rows(code, signed)
         _, lost, tied, won = _counted(cell, len(row), answer, table.weight)
-        judge = None if labels is None else labels.index[row]
-        return cls(n_items, low[row], high[row], won, lost, tied, signed[row], judge, n_judges)
+        of_label = () if labels is None else labels.of_labels(labels.index[row])
+        return cls(n_items, low[row], high[row], won, lost, tied, signed[row], *of_label)
 
     @property
     def n_cells(self) -> int:
         """Number of cells."""
         return len(self.first)
+
+    @property
+    def clusters(self) -> tuple[IntArray, int]:
+        """The question of each cell, or else its judge, and how many there are."""
+        if self.question is not None:
+            return self.question, self.n_questions
+        assert self.judge is not None
+        return self.judge, self.n_judges
 
     @cached_property
     def has_ties(self) -> bool:
@@ -122,6 +144,42 @@ class Cells:
     def degrees(self, weight: FloatArray) -> FloatArray:
         """Return the sum of the weights at each item."""
         return sum_by(self.first, weight, self.n_items) + sum_by(self.second, weight, self.n_items)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class _Askings:
+    """Who was asked, what, or both at once."""
+
+    index: IntArray
+    n_labels: int
+    judge: IntArray | None
+    n_judges: int
+    question: IntArray | None
+    n_questions: int
+
+    @classmethod
+    def of(cls, judged: ComparisonTable | None, asked: ComparisonTable | None) -> Self | None:
+        judge = None if judged is None else judged.judge
+        question = None if asked is None else asked.question
+        if judge is None and question is None:
+            return None
+        if question is None:
+            assert judge is not None
+            return cls(judge.index, judge.n_names, np.arange(judge.n_names), judge.n_names, None, 0)
+        n = question.n_names
+        if judge is None:
+            return cls(question.index, n, None, 0, np.arange(n), n)
+        # only those judges and questions that occur together
+        both, index = np.unique(judge.index * n + question.index, return_inverse=True)
+        of_judge, of_question = np.divmod(both, n)
+        return cls(index, len(both), of_judge, judge.n_names, of_question, n)
+
+    def of_labels(self, label: IntArray) -> tuple[IntArray | None, int, IntArray | None, int]:
+        """Return judges and questions with their numbers."""
+        judge = None if self.judge is None else self.judge[label]
+        question = None if self.question is None else self.question[label]
+        return judge, self.n_judges, question, self.n_questions
 
 
 def _distinct_rows(code: IntArray, columns: FloatArray) -> tuple[IntArray, IntArray]:
@@ -286,10 +344,10 @@ class PairedModel(ScoreModel):
     ) -> tuple[FloatArray, FloatArray]:
         """Sum the curvatures of a judge's cells times the variances of their leads."""
         cells, variance = self.cells, self.lead_variance(f, parameters, spread)
-        assert cells.judge is not None
+        cluster, n_clusters = cells.clusters
         weight = self._flatness * self._factor**2 * self.answers(f, parameters).curvature
-        information = sum_by(cells.judge, weight * variance, cells.n_judges)
-        return information, sum_by(cells.judge, np.ones(cells.n_cells), cells.n_judges)
+        information = sum_by(cluster, weight * variance, n_clusters)
+        return information, sum_by(cluster, np.ones(cells.n_cells), n_clusters)
 
     def averaged(self, parameters: FloatArray, variance: FloatArray) -> Self:
         """Average over leads f_first - f_second of this variance, with the width as learned."""
@@ -419,13 +477,13 @@ class PairedModel(ScoreModel):
         return self.ties == "odds" or not self.learns_width or bool(parameters[0] > 0.0)
 
     def noise_root(self, f: FloatArray, parameters: FloatArray, *, clustered: bool) -> csc_array:
-        """Return a column for every cell, or for every judge."""
+        """Return a column for every cell, or for every judge or question."""
         cells, found = self.cells, self.answers(f, parameters)
         rows = np.stack([cells.first, cells.second], 1).ravel()
         if clustered:
-            assert cells.judge is not None
-            value, shape = self._factor * found.slope, (cells.n_items, cells.n_judges)
-            values, columns = np.stack([value, -value], 1).ravel(), np.repeat(cells.judge, 2)
+            cluster, n_clusters = cells.clusters
+            value, shape = self._factor * found.slope, (cells.n_items, n_clusters)
+            values, columns = np.stack([value, -value], 1).ravel(), np.repeat(cluster, 2)
             return csc_array((values, (rows, columns)), shape=shape)
         value = self._factor * np.sqrt(self._flatness * found.curvature)
         values, starts = np.stack([value, -value], 1).ravel(), np.arange(0, len(rows) + 1, 2)

@@ -275,27 +275,11 @@ def leaderboard(
     >>> [row["item"] for row in board.rows()]
     ['x', 'y', 'z']
     """
-    check_share("level", level)
-    check_choice("estimate", estimate, get_args(Estimate))
-    if ties is not None:
-        check_choice("ties", ties, get_args(TieModel))
-        if judges and ties == "odds":
-            raise InvalidInputError(
-                "ties='odds' must be without judges=True, whose judges differ in the leads within "
-                "which they tie. Leave `ties` out."
-            )
-    by_question = isinstance(clustered, str) and clustered == "question"
-    flags = {"judges": judges, "clustered": by_question or clustered, "first": first}
-    for name, flag in flags.items():
-        check_flag(name, flag)
-    if deviation is not None and not _is_deviation(deviation):
-        raise InvalidInputError(
-            f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
-            "learn it."
-        )
+    by = _checked_clusters(judges=judges, clustered=clustered, first=first)
+    _check_request(level, estimate, ties, deviation, judges=judges)
     # choices among several: Plackett and Luce
     rng, table = generator(random_state), read_answers(comparisons, columns)
-    rating = _Rating(rng, deviation, estimate, level, judges, bool(clustered), first, ties)
+    rating = _Rating(rng, deviation, estimate, level, judges, by, first, ties)
     if isinstance(table, ChoiceTable):
         if judges or first or half_life is not None:
             raise InvalidInputError(
@@ -304,10 +288,13 @@ def leaderboard(
             )
         with few_threads(table.n_items):
             return rating.of_choices(table)
-    # comparisons of two: Bradley and Terry, with ties by Rao and Kupper
-    if by_question:
-        table = _by_question(table, judges=judges)
-    if (judges or clustered) and table.judge is None:
+    # comparisons of two: Bradley and Terry, with ties by Rao and Kupper or Davidson
+    if by == "question" and table.question is None:
+        raise InvalidInputError(
+            "clustered='question' must come with a column of questions: the comparisons have none. "
+            "Name it."
+        )
+    if (judges or by is True) and table.judge is None:
         raise InvalidInputError(
             "`judges` and `clustered` need a column of judges: the comparisons have none. "
             "Name the column of the judges."
@@ -325,6 +312,37 @@ def leaderboard(
         return replace(board, reading_=reading, auditor=partial(_audited, rating, table))
 
 
+def _checked_clusters(
+    *, judges: bool, clustered: bool | Literal["question"], first: bool
+) -> bool | Literal["question"]:
+    """Check what is yes or no; return whose answers depend on each other."""
+    by_question = isinstance(clustered, str) and clustered == "question"
+    flags = {"judges": judges, "clustered": by_question or clustered, "first": first}
+    for name, flag in flags.items():
+        check_flag(name, flag)
+    return "question" if by_question else bool(clustered)
+
+
+def _check_request(
+    level: float, estimate: str, ties: str | None, deviation: float | None, *, judges: bool
+) -> None:
+    """Refuse what cannot be asked of a leaderboard."""
+    check_share("level", level)
+    check_choice("estimate", estimate, get_args(Estimate))
+    if ties is not None:
+        check_choice("ties", ties, get_args(TieModel))
+        if judges and ties == "odds":
+            raise InvalidInputError(
+                "ties='odds' must be without judges=True, whose judges differ in the leads within "
+                "which they tie. Leave `ties` out."
+            )
+    if deviation is not None and not _is_deviation(deviation):
+        raise InvalidInputError(
+            f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
+            "learn it."
+        )
+
+
 def _is_deviation(deviation: Any) -> bool:
     """Tell whether a value is a deviation that doubles can hold, or infinite."""
     value = real_number(deviation)
@@ -337,22 +355,11 @@ def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Aud
     def rate(
         table: ComparisonTable, *, first: bool = False, clustered: bool = False
     ) -> Leaderboard:
-        judges = rating.judges and not clustered
-        other = replace(rating, judges=judges, clustered=clustered, first=first)
+        other = replace(rating, clustered="question" if clustered else False, first=first)
         return other.of_comparisons(table)
 
     with few_threads(table.n_items):
         return Audit.of(Evidence(table, board, rate, board.level, np.random.default_rng(0)))
-
-
-def _by_question(table: ComparisonTable, *, judges: bool) -> ComparisonTable:
-    """Return the table with questions in place of judges, whose answers depend on each other."""
-    if judges or table.question is None:
-        raise InvalidInputError(
-            "clustered='question' must come with a column of questions, and without judges=True: "
-            f"got {'judges=True' if judges else 'no such column'}."
-        )
-    return replace(table, judge=table.question)
 
 
 def _half_life_note(half_life: float) -> str:
@@ -396,14 +403,16 @@ class _Rating:
     estimate: Estimate
     level: float
     judges: bool
-    clustered: bool
+    clustered: bool | Literal["question"]
     first: bool
     ties: TieModel | None = None
 
     def of_comparisons(self, table: ComparisonTable) -> Leaderboard:
         """Rate items by comparisons of two."""
         table = table.with_order() if self.first else table
-        cells = Cells.of(table, table.covariates, by_judge=self.judges or self.clustered)
+        by_question = self.clustered == "question"
+        by_judge = self.judges or self.clustered is True
+        cells = Cells.of(table, table.covariates, by_judge=by_judge, by_question=by_question)
         if self.deviation == np.inf:
             refuse_unbeaten(table)
         group = groups_of(cells.first, cells.second, cells.n_items)
@@ -495,7 +504,7 @@ class _Rating:
         fit.mode.ending.warn()
         centres = [_centred(mode.f, group) for _, mode in fit.modes]
         spreads = [
-            ScoreSpread.of(model, mode, self.rng, clustered=self.clustered)
+            ScoreSpread.of(model, mode, self.rng, clustered=bool(self.clustered))
             for model, mode in fit.modes
         ]
         if group is not None:

@@ -11,7 +11,9 @@ from rankwise.comparisons.audit.evidence import Evidence
 from rankwise.comparisons.audit.finding import Finding
 from rankwise.comparisons.audit.judges import (
     agreement,
+    bound,
     consistency,
+    humans,
     influence,
     position_bias,
     self_preference,
@@ -31,6 +33,8 @@ PROBES: dict[str, tuple[Probe, str]] = {
     "position bias": (position_bias, "the rows do not say who was shown first"),
     "self-consistency": (consistency, "no judge answered about the same pair twice"),
     "agreement of judges": (agreement, "no two judges answered about the same pair"),
+    "bound of agreement": (bound, "no judge answered twice where others did"),
+    "judges against humans": (humans, "no judge is marked as human beside others"),
     "self-preference": (self_preference, "no judge is named like a family of items"),
     "influence of judges": (influence, "there are fewer than three judges"),
     "length and style": (covariates, "there are no covariates"),

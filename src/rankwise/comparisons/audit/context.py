@@ -62,7 +62,7 @@ def clusters(seen: Evidence) -> Finding | None:
     table = seen.table
     if table.question is None or table.question.n_names < 5:
         return None
-    clustered = seen.rate(replace(table, judge=table.question), clustered=True)
+    clustered = seen.rate(table, clustered=True)
     at = {name: place for place, name in enumerate(clustered.names.tolist())}
     place = [at[name] for name in seen.board.names.tolist()]
     wide = clustered.high[place] - clustered.low[place]

@@ -28,6 +28,9 @@ POOR_KAPPA = 0.05
 FEWEST = 10.0
 """Answers below which a judge is not looked at alone."""
 
+_HUMAN = re.compile(r"(?<![a-z])(humans?|experts?|gold)(?![a-z])")
+"""Names of judges that are marked as human, such as "human 3" or "gold"."""
+
 _FAMILY = re.compile(r"[^\W\d_]+")
 
 
@@ -176,6 +179,114 @@ def agreement(seen: Evidence) -> Finding | None:
         kappa + reach(FLAG_LEVEL) * std / (1.0 - chance) < POOR_KAPPA or bool(strange),
         rows,
     )
+
+
+def bound(seen: Evidence) -> Finding | None:
+    """Compare the agreement of two judges with that of a judge who is asked again.
+
+    No two judges who answer independently can agree more often, on average, than each of them does
+    with their own repeats: sum_k p_k q_k <= (sum_k p_k^2 sum_k q_k^2)^(1/2).
+    """
+    table, judge = seen.table, seen.table.judge
+    if judge is None or judge.n_names < 2:
+        return None
+    one, other = _repeats(seen.cells(judge, table.question)[0])
+    cell = seen.cells(table.question)[0]
+    a, b = _repeats(cell)
+    between = judge.index[a] != judge.index[b]
+    a, b = a[between], b[between]
+    if len(one) < FEWEST or len(a) < FEWEST:
+        return None
+    same = seen.answer[one] == seen.answer[other]
+    share, low, high = share_interval(same.sum(), len(one), seen.level)
+    met = seen.answer[a] == seen.answer[b]
+    between_share, between_low, between_high = share_interval(met.sum(), len(a), seen.level)
+    std = np.sqrt(share * (1.0 - share) / len(one))
+    std = np.hypot(std, np.sqrt(between_share * (1.0 - between_share) / len(a)))
+    said = (
+        f"judges agree with their own repeats in {percent(share)} ({percent(low)} to "
+        f"{percent(high)}), which bounds how often two judges can; they do in "
+        f"{percent(between_share)} ({percent(between_low)} to {percent(between_high)})"
+    )
+    return Finding(
+        "bound of agreement",
+        said,
+        share,
+        low,
+        high,
+        f"two judges agree less often than the bound ({percent(FLAG_LEVEL)}): they differ by more "
+        "than noise",
+        share - between_share > reach(FLAG_LEVEL) * max(std, 1e-12),
+    )
+
+
+def humans(seen: Evidence) -> Finding | None:
+    """Compare each judge with the answers of humans, whose names say that they are."""
+    table, judge = seen.table, seen.table.judge
+    if judge is None:
+        return None
+    is_human = np.array([bool(_HUMAN.search(str(name).lower())) for name in judge.names.tolist()])
+    if not is_human.any() or is_human.all():
+        return None
+    # answers of humans in each cell, without a human's own
+    cell, n_cells = seen.cells(table.question)
+    by_human = is_human[judge.index]
+    counts = np.zeros((n_cells, 3))
+    np.add.at(counts, (cell[by_human], seen.answer[by_human]), 1.0)
+    own_cell, n_own = seen.cells(table.question, judge)
+    own = np.zeros((n_own, 3))
+    np.add.at(own, (own_cell[by_human], seen.answer[by_human]), 1.0)
+    others = counts[cell] - own[own_cell]
+    total = others.sum(axis=1)
+    agrees = others[np.arange(table.n_rows), seen.answer] / np.maximum(total, 1.0)
+    met = total > 0.0
+    rows: list[dict[str, Any]] = []
+    n_met = np.bincount(judge.index[met], minlength=judge.n_names)
+    some = np.flatnonzero(~is_human & (n_met >= FEWEST))
+    if len(some) == 0:
+        return None
+    of_humans = _shared(agrees[met & by_human])
+    for k in some:
+        share, std = _shared(agrees[met & (judge.index == k)])
+        z, wide = reach(seen.level), reach(FLAG_LEVEL, len(some))
+        is_below = of_humans[0] - share > wide * np.hypot(std, of_humans[1])
+        rows.append(
+            {
+                "judge": str(judge.names[k]),
+                "answers": int(n_met[k]),
+                "agrees": share,
+                "low": max(share - z * std, 0.0),
+                "high": min(share + z * std, 1.0),
+                "flagged": bool(is_below),
+            }
+        )
+    rows.sort(key=lambda row: row["agrees"])
+    worst = rows[0]
+    said = (
+        f"{worst['judge']} agrees with humans in {percent(worst['agrees'])} of {worst['answers']} "
+        f"answers ({percent(worst['low'])} to {percent(worst['high'])})"
+    )
+    if np.isfinite(of_humans[0]):
+        said += f"; humans agree with each other in {percent(of_humans[0])}"
+    return Finding(
+        "judges against humans",
+        said,
+        worst["agrees"],
+        worst["low"],
+        worst["high"],
+        f"a judge agrees with humans less than they with each other ({percent(FLAG_LEVEL)})",
+        any(row["flagged"] for row in rows),
+        tuple(rows[:MOST_ROWS]),
+    )
+
+
+def _shared(agrees: FloatArray) -> tuple[float, float]:
+    """Return a mean agreement and its standard deviation; not numbers without answers."""
+    if len(agrees) == 0:
+        return np.nan, np.nan
+    share = float(agrees.mean())
+    spread = max(float(agrees.var()), 1.0 / len(agrees))
+    return share, float(np.sqrt(spread / len(agrees)))
 
 
 def _agreement_of_judges(

@@ -105,13 +105,6 @@ MOST_DRAWS = 10_000_000
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
 
-SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
-"""From how many deviations on an answer was expected, and the share of those that came otherwise
-up to which chosen questions need no further checks."""
-
-SCARCE = 3.0
-"""Answers an item, on average, below which items known by name alone have few."""
-
 COLUMNS = (
     *("tied", "tied_weight", "pair_margin", "pair_weight"),
     *("judge", "tied_judge", "date", "tied_date"),
@@ -1140,10 +1133,9 @@ class PreferenceGP(Ranker):
         noise = self.likelihood_.probit_noise
         even = None
         if balance is not None and asked is not None:
-            by_name, known = self._is_known_by_name(X, asked), self._asked_pairs(X, items)
-            are_scarce = by_name and bool(asked.mean() < SCARCE)
-            every = self._period_of_checks(X, balance, are_scarce=are_scarce)
-            even = Balance(asked[items], known, every, n_answers, by_name, rng)
+            at = self._positions(X) if np.ndim(X) == 1 else np.arange(len(self.X_train_))
+            answers = self._model, self._recorded, self._known_scores(X)
+            even = Balance.of(*answers, at, asked, items, balance, rng)
         options: dict[str, Any] = {"goal": goal, "k": k, "noise": noise, "balance": even}
         chosen = items[suggest_pairs(mean, covariance, ends, n, **options)]
         return chosen if labels is None else labels[chosen]
@@ -1218,39 +1210,6 @@ class PreferenceGP(Ranker):
         if X is None or (np.ndim(X) == 2 and np.array_equal(X, self.X_train_)):
             return self._answers_of(None, len(self.X_train_))
         return self._answers_of(X, 0) if np.ndim(X) == 1 else None
-
-    def _period_of_checks(self, X: Any, balance: int, *, are_scarce: bool) -> int | None:
-        """Return the period of checks among questions; None if surprises are known to be rare.
-
-        While answers are scarce, half as many are spent on checks until one is surprising.
-        """
-        live = self._known_scores(X)
-        if live is None:
-            return balance
-        n_sure, n_upset = live.sure_answers(SURE_DEVIATIONS)
-        if (n_upset + 1.0) / (n_sure + 2.0) <= MAX_UPSETS:
-            return None
-        return 2 * balance if are_scarce and n_upset == 0.0 else balance
-
-    def _is_known_by_name(self, X: Any, asked: FloatArray) -> bool:
-        """Return whether other answers say nothing about the item with the fewest answers.
-
-        This holds if its covariance with all other items is the same. O(n_items n_features).
-        """
-        rows = self.X_train_ if np.ndim(X) != 1 else self.X_train_[self._positions(X)]
-        least = int(np.argmin(asked))
-        others = self.kernel_(rows[[least]], rows)[0]
-        own, others = others[least], np.delete(others, least)
-        return bool(np.ptp(others) <= 1e-9 * own)
-
-    def _asked_pairs(self, X: Any, items: IntArray) -> IntArray:
-        """Return the pairs that have answers, as positions in ``items``, which are rows of X."""
-        rows = self._positions(X) if np.ndim(X) == 1 else np.arange(len(self.X_train_))
-        place = np.full(len(self.X_train_), -1)
-        place[rows[items]] = np.arange(len(items))
-        ends = np.stack([self._recorded.winner, self._recorded.loser], axis=1)
-        pairs = place[self._model.shown.item[ends]]
-        return pairs[(pairs >= 0).all(axis=1)]
 
     def _candidates(self, candidates: ArrayLike, X: Any) -> IntArray:
         return check_pairs(candidates, len(self.X_train_) if X is None else np.shape(X)[0])

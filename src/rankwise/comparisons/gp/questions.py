@@ -8,7 +8,10 @@ import numpy as np
 import scipy
 from scipy.special import entr, ndtr
 
+from rankwise.comparisons.gp.inference.comparisons import Comparisons
+from rankwise.comparisons.gp.inference.ep import LiveScores
 from rankwise.comparisons.gp.inference.likelihood import inverse_mills_ratio
+from rankwise.comparisons.gp.process import Model
 from rankwise.core.arrays import FloatArray, IntArray, freeze
 from rankwise.core.checks import check_share
 from rankwise.core.display import Result, text_table
@@ -28,6 +31,13 @@ MAX_DOUBTFUL = 100
 
 OPENING = 1
 """Answers an item has, where only names are known, before questions are chosen by information."""
+
+SURE_DEVIATIONS, MAX_UPSETS = 1.0, 0.08
+"""From how many deviations on an answer was expected, and the share of those that came otherwise
+up to which chosen questions need no further checks."""
+
+SCARCE = 3.0
+"""Answers an item, on average, below which items known by name alone have few."""
 
 
 def information_gain(mean: FloatArray, variance: FloatArray, noise: float = 1.0) -> FloatArray:
@@ -130,6 +140,17 @@ def suggest_pairs(
     return chosen
 
 
+def period_of_checks(live: LiveScores, balance: int, *, are_scarce: bool) -> int | None:
+    """Return the period of checks among questions; None if surprises are known to be rare.
+
+    While answers are scarce, half as many are spent on checks until one is surprising.
+    """
+    n_sure, n_upset = live.sure_answers(SURE_DEVIATIONS)
+    if (n_upset + 1.0) / (n_sure + 2.0) <= MAX_UPSETS:
+        return None
+    return 2 * balance if are_scarce and n_upset == 0.0 else balance
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class Balance:
@@ -166,6 +187,51 @@ class Balance:
     n_answers: int
     by_name: bool
     rng: np.random.Generator
+
+    @classmethod
+    def of(
+        cls,
+        model: Model,
+        recorded: Comparisons,
+        live: LiveScores | None,
+        at: IntArray,
+        asked: FloatArray,
+        items: IntArray,
+        balance: int,
+        rng: np.random.Generator,
+    ) -> Self:
+        """Look at the answers so far.
+
+        Parameters
+        ----------
+        model : Model
+        recorded : Comparisons
+            All answers.
+        live : LiveScores, optional
+            The scores of all items of the model.
+        at : (n_rows,)
+            The items that may be asked about, by their numbers in the model.
+        asked : (n_rows,)
+            How many answers each of them has.
+        items : (n_items,)
+            Those of the rows from which pairs are chosen.
+        balance : int
+            One question in this many is a check, while surprises are not known to be rare.
+        rng
+            Chooses among items with equally few answers.
+        """
+        # other answers say nothing about an item whose covariance with all others is the same
+        rows, least = model.X[at], int(np.argmin(asked))
+        covariance = model.kernel(rows[[least]], rows)[0]
+        by_name = bool(np.ptp(np.delete(covariance, least)) <= 1e-9 * covariance[least])
+        are_scarce = by_name and bool(asked.mean() < SCARCE)
+        every = balance if live is None else period_of_checks(live, balance, are_scarce=are_scarce)
+        # the pairs that have answers, as positions in ``items``
+        place = np.full(len(model.X), -1)
+        place[at[items]] = np.arange(len(items))
+        pairs = place[model.shown.item[np.stack([recorded.winner, recorded.loser], axis=1)]]
+        known = pairs[(pairs >= 0).all(axis=1)]
+        return cls(asked[items], known, every, int(recorded.count.sum()), by_name, rng)
 
     def pair(
         self,

@@ -1,8 +1,9 @@
 """Tables in delimited text: CSV and TSV.
 
-If pyarrow is installed, it reads what is well formed and not small. Otherwise, and to find the line
-and the column of errors, Python reads row by row. Both give the same bits;
-``python -m benchmarks.io`` measures them in new processes.
+Numbers and names without quotes are read by a compiled kernel. If pyarrow is installed, it reads
+what else is well formed and not small. Otherwise, and to find the line and the column of errors,
+Python reads row by row. All give the same bits; ``python -m benchmarks.io`` measures them in new
+processes.
 """
 
 import csv
@@ -10,7 +11,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Any, NamedTuple, NoReturn, Self, final
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import DataFileError, MissingExtraError
+from rankwise.core.threads import in_threads, n_threads
 from rankwise.io.data import hint_for
 from rankwise.io.files import open_read
 from rankwise.io.numbers import (
@@ -25,15 +27,20 @@ from rankwise.io.numbers import (
     PLAIN_NUMBER,
     bad_line,
     decode,
+    ids_at,
     integers_or_texts,
     quoted,
 )
 from rankwise.io.tables.table import CellError, DataTable, arrow_buffer, pyarrow_with
+from rankwise.native.svmlight import parse_table
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 """What is usual between cells, by the suffix of the file; the header decides."""
 
 KNOWN_DELIMITERS = (",", ";", "\t", "|")
+
+PART_BYTES = 1 << 19
+"""Bytes that are worth a thread."""
 
 SMALL_TEXT = 1 << 17
 """Bytes that Python reads in less time than pyarrow takes to load. Its threads do not start then
@@ -100,9 +107,57 @@ class CsvTable(DataTable):
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]]:
         """Read columns of numbers and columns of ids, in one pass."""
-        is_small = len(self.text) <= SMALL_TEXT
-        found = None if is_small else self._read_with_arrow(numbers, ids)
+        found = self._read_plain(numbers, ids)
+        if found is None and len(self.text) > SMALL_TEXT:
+            found = self._read_with_arrow(numbers, ids)
         return self._read_here(numbers, ids) if found is None else found
+
+    def _read_plain(
+        self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
+    ) -> tuple[list[FloatArray], list[NDArray[Any]]] | None:
+        """Read text without quotes; return None if it needs a closer look."""
+        wanted = [*(name for columns in numbers for name in columns), *ids]
+        is_plain = len(set(wanted)) == len(wanted) and self.delimiter in KNOWN_DELIMITERS
+        if not is_plain or self.text.find(b'"', self.body) >= 0:
+            return None
+        edges = self._edges()
+        n_rows = edges[-1][1]
+        # one array for all numbers, and where each column of the text stands in it
+        sizes = [n_rows * len(columns) for columns in numbers]
+        place, step, word = np.full((3, len(self.header)), -1)
+        starts = np.append(0, np.cumsum(sizes))
+        for start, columns in zip(starts.tolist(), numbers, strict=False):
+            for j, name in enumerate(columns):
+                at = self.header.index(name)
+                place[at], step[at] = start + j, len(columns)
+        for k, name in enumerate(ids):
+            word[self.header.index(name)] = k
+        out, spans = np.empty(starts[-1]), np.empty((len(ids), n_rows, 2), dtype=np.int64)
+        letters, sign = np.frombuffer(self.text, dtype=np.uint8), ord(self.delimiter)
+        is_read = [False] * (len(edges) - 1)
+
+        def read(k: int) -> None:
+            (begin, row), (end, last) = edges[k : k + 2]
+            found = parse_table(letters, begin, end, sign, row, place, step, out, word, spans)
+            is_read[k] = found == last
+
+        in_threads(read, len(is_read))
+        if n_rows == 0 or not all(is_read):
+            return None
+        matrices = [out[a:b].reshape(n_rows, -1) for a, b in pairwise(starts.tolist())]
+        return matrices, [ids_at(self.text, places) for places in spans]
+
+    def _edges(self) -> list[tuple[int, int]]:
+        """Return where parts of the text begin, and the row there; the last is the end."""
+        n_parts = max(1, min(n_threads(), (len(self.text) - self.body) // PART_BYTES))
+        edges, row = [(self.body, 0)], 0
+        for k in range(1, n_parts + 1):
+            before = edges[-1][0]
+            target = self.body + k * (len(self.text) - self.body) // n_parts
+            end = self.text.find(b"\n", max(before, target - 1)) + 1 or len(self.text)
+            row += self.text.count(b"\n", before, end)
+            edges.append((end, row))
+        return edges
 
     def _read_with_arrow(
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]

@@ -337,6 +337,9 @@ def solve(
 
     Notes
     -----
+    [LS08] Sect. 2 estimates the best structure (1) by a bound (5) on the risk (2), with scores that
+    are linear (3) in weights, or kernels (4).
+
     The problem is [LS08] eq. (27), its dual (28): structured estimation, (5) with the solution (6)
     and the dual (7), whose oracle is (8). In place of solving (28) over all planes whenever one is
     found, as Algorithms 1 and 2 do, a visit improves the block of one query; both ascend the same
@@ -495,7 +498,7 @@ class _ColumnGeneration:
         slacks = self.loss.slacks(self.space.scores())
         self.n_oracle_calls += len(slacks)
         norm, _ = self.space.overlap()
-        # [LS08] eq. (27), dorm-primal
+        # [LS08] eqs. (2), (5), (27), dorm-primal
         objective = float(0.5 * norm + self.targets.slack_weights @ slacks)
         self.seconds["certificates"] += time.perf_counter() - start
         if objective < self.best.objective:

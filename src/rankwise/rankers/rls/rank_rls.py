@@ -113,11 +113,11 @@ class RankRLS(ClosedFormRanker):
     Notes
     -----
     The objective is [PTAB07] (1) with (4), that is (5) to (7), and (9) in matrices; for any
-    preferences [PTA09] (5), (15) and (16), an instance of (2). The primal form is [PTA09] (28), the
-    dual one solves (17) in the smallest symmetric form, the basis is (41). The costs are (21), (20)
-    and (22), for scores and comparisons alike. The default query weight follows [APS10] (3).
-    Sparse rows with many features are solved by conjugate gradients, [APS10] (8), to a residual of
-    1e-12, if that is faster than dense equations.
+    preferences [PTA09] (5), (15) and (16), an instance of (2) with a cost (3), whose least is (4).
+    The primal form is [PTA09] (28), the dual one solves (17) in the smallest symmetric form, the
+    basis is (41). The costs are (21), (20) and (22), for scores and comparisons alike. The default
+    query weight follows [APS10] (3). Sparse rows with many features are solved by conjugate
+    gradients, [APS10] (8), to a residual of 1e-12, if that is faster than dense equations.
 
     Examples
     --------

@@ -34,7 +34,7 @@ from rankwise.apps.cli.jobs.files import (
     read_words,
 )
 from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
-from rankwise.apps.cli.jobs.recommending import scored
+from rankwise.apps.cli.jobs.recommending import report_of_ratings, scored
 from rankwise.apps.cli.options import DataLayout, column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
 from rankwise.core.arrays import FloatArray, IntArray
@@ -281,7 +281,13 @@ def report(command: ReportCommand) -> None:
             "page."
         )
     # load all models, and read the file as the first one was fitted
-    rankers = dict(zip(_model_names(models), map(load_ranker, models), strict=True))
+    loaded = [load_ranker(model, rankwise.RankingFactorization) for model in models]
+    rankers = dict(zip(_model_names(models), loaded, strict=True))
+    if isinstance(loaded[0], rankwise.RankingFactorization):
+        page = report_of_ratings(rankers, loaded[0], command)
+        page.save(command.output)
+        print(f"Wrote {command.output}.")
+        return
     data = read_data_of(next(iter(rankers.values())), command.data, command.layout, find_items=True)
     with columns_chosen():
         page = rankwise.make_report(
@@ -325,7 +331,7 @@ def export(command: ExportCommand) -> None:
 
 def serve(command: ServeCommand) -> None:
     """Serve until Ctrl-C."""
-    ranker = load_ranker(command.model)
+    ranker = load_ranker(command.model, rankwise.RankingFactorization)
     version = sha256(command.model.read_bytes()).hexdigest()[:12]
     rankwise.serve_ranker(
         ranker,

@@ -5,7 +5,7 @@ waits for what another one needs.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import rankwise
-from rankwise.apps.cli.commands import Predict, RankCommand, Recommend
+from rankwise.apps.cli.commands import Predict, RankCommand, Recommend, ReportCommand
 from rankwise.apps.cli.fit_commands import FitFactorization
 from rankwise.apps.cli.jobs.files import check_target, refused
 from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json, print_table
-from rankwise.core.errors import InvalidInputError
+from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.rankings import RankedItems
 from rankwise.io.ratings import RatingTable
 from rankwise.io.reading import files_of
@@ -192,3 +192,28 @@ def scored(model: Any, command: Predict | RankCommand) -> RankedItems:
     user, item = command.qid or columns.get("user"), command.item or columns.get("item")
     table = RatingTable.of_files(files_of(command.data), user=user, item=item)
     return RankedItems.of(model.predict(table), table.users, table.items)
+
+
+def report_of_ratings(
+    models: Mapping[str, Any], first: "rankwise.RankingFactorization", command: ReportCommand
+) -> "rankwise.Report":
+    """Make a page about models of users and items, judged on the ratings of files."""
+    columns, files = first.rating_columns_, files_of(command.data)
+    table = RatingTable.of_files(
+        files,
+        user=command.qid or columns.get("user"),
+        item=command.item or columns.get("item"),
+        rating=command.y or columns.get("rating"),
+    )
+    if table.values is None:
+        raise DataFileError(
+            f"{table.owner}: expected a column of ratings to judge by, got none. Name it with --y."
+        )
+    return rankwise.make_report(
+        dict(models),
+        np.column_stack([table.users.astype(str), table.items.astype(str)]),
+        table.values,
+        table.users,
+        measures=command.measure,
+        item_names=table.items.astype(str).tolist(),
+    )

@@ -157,7 +157,8 @@ def diverse_oracle(
     them. This needs one more constraint for each item, and the constraints are no longer totally
     unimodular: with items 0, 1 of one source, 2, 3 of another and depth 2 there is a minor of 2.
     So a search is needed. If the decay is flat after the head, the tail adds a constant and (33) is
-    the whole problem.
+    the whole problem. Costs between any two items at any two positions, [LS08] eq. (29), are not
+    solved in polynomial time, by the paper or here.
     """
     n_grades, sizes = np.diff(diverse.plan.grade_starts), np.diff(diverse.plan.starts)
     table = StateTable(max_states, diverse.depths.max(), n_grades.max(), sizes.max())
