@@ -150,14 +150,51 @@ def page(name, value):
     return "\n".join(lines) + "\n"
 
 
+FIRST = {
+    "AutoRanker": "a ranker for queries of graded items, and what to expect of it",
+    "SearchRanker": "the same within seconds",
+    "RankRLS": "least squares in closed form, linear or with a kernel",
+    "RankRLSCV": "the same, with settings chosen by exact hold-outs",
+    "leaderboard": "ranks of names from who beat whom",
+    "PreferenceGP": "ranks of items with features, and what to ask next",
+    "RankingFactorization": "recommendations from ratings",
+    "evaluate": "measures of all queries at once",
+    "leave_pair_out_auc": "an AUC that holds for a few dozen samples",
+    "paired_test": "is one ranker better than another?",
+    "explain": "why one item is above another",
+    "make_report": "a page to share",
+    "load": "a saved ranker",
+}
+"""The names that most people need, and for what."""
+
+
+def kind_of(value):
+    """Return the rubric of a public object: what fits, what is called, what is returned."""
+    if not inspect.isclass(value):
+        return "Functions"
+    return "Estimators" if hasattr(value, "fit") else "Values and results"
+
+
 def table(entries):
-    """Write the table of all public names, a section for each package."""
-    lines = []
-    for package, members in groupby(entries, key=lambda entry: entry[0]):
-        title = GROUPS[package]
+    """Write the table of all public names: the most needed first, then each package."""
+    lines = ["Where to begin", "--------------", "", ".. list-table::", "   :widths: 34 66", ""]
+    for name, purpose in FIRST.items():
+        role = "class" if inspect.isclass(getattr(rankwise, name)) else "func"
+        lines += [f"   * - :{role}:`~rankwise.{name}`", f"     - {purpose}"]
+    lines += [""]
+    for package, group in groupby(entries, key=lambda entry: entry[0]):
+        title, members = GROUPS[package], list(group)
         lines += [title, "-" * len(title), ""]
-        lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
-        lines += [f"   {name}" for _, name, _ in members] + [""]
+        kinds = ["Estimators", "Functions", "Values and results"]
+        found = {
+            kind: [name for _, name, value in members if kind_of(value) == kind] for kind in kinds
+        }
+        for kind, names in found.items():
+            if not names:
+                continue
+            lines += [f".. rubric:: {kind}", ""] if len(names) < len(members) else []
+            lines += [".. autosummary::", "   :toctree: generated", "   :nosignatures:", ""]
+            lines += [f"   {name}" for name in names] + [""]
     return "\n".join(lines)
 
 

@@ -1,6 +1,6 @@
 """
-An AUC for sixty samples
-========================
+Tutorial: an AUC for sixty samples
+==================================
 
 With few samples an AUC from a few folds depends on luck. Leaving out every pair of a positive and
 a negative sample uses all of them, and is almost unbiased.
