@@ -16,7 +16,7 @@ X = rng.normal(size=(300, 5))
 qid = np.repeat(np.arange(30), 10)
 y = np.digitize(X @ [1.0, 0.6, -0.3, 0.8, 0.0] + 0.5 * rng.normal(size=300), [-0.5, 1.0])
 ranker = RankRLS().fit(X, y, qid=qid)
-order = ranker.rank(X[:10])
+order = ranker.rank(X[:10], qid=qid[:10])
 why = explain(ranker, X, qid, int(order[0]), int(order[1]), feature_names=names)
 print(why)
 

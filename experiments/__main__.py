@@ -28,6 +28,8 @@ EXPERIMENTS = {
     "parse_costs": "Ranking of parses ([PTA09] Table 2, [PTAB07] Table 8)",
     "letor": "LETOR and LambdaMART, five folds",
     "auto": "Rankers that choose by themselves, five folds",
+    "auto_weights": "How a ranker that chooses by itself weighs what it tried",
+    "auto_honest": "Whether the honest value is that of new queries",
     "search_engine": "A search engine, reranked",
     "training_time": "Training time with a Gaussian kernel ([PTA09] Table 1)",
     "reuters_auc": "AUC from 500 documents ([PTA09] Tables 4-5)",
@@ -51,6 +53,7 @@ EXPERIMENTS = {
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
     "question_strategies": "Accuracy and log-loss while questions are chosen",
     "arena": "Leaderboards from names alone",
+    "arena_trials": "Leaderboards tried: ties, sparse boards, decay, careless judges, peers",
     "audit": "Planted defects of leaderboards, and the probes that fire",
     "time_ordered": "Football through time, season by season",
 }
@@ -60,6 +63,8 @@ QUICK: dict[str, dict[str, object]] = {
     "parse_costs": {"N_DRAWS": 2},
     "letor": {"SETS": ("LightGBM_rank",), "N_FOLDS": 1},
     "auto": {"SETS": ["MQ2008"], "KEPT": {"MQ2008": 6}, "N_FOLDS": 1},
+    "auto_weights": {"LETOR": ["LightGBM_rank"], "REGRESSION": [], "N_DRAWN": 0, "N_FOLDS": 1},
+    "auto_honest": {"N_FITS": 2, "SIZES": (20,), "N_TEST": 100},
     "search_engine": {"N_QUERIES": 200},
     "training_time": {"PAPER": {200: (1, 2)}},
     "reuters_auc": {
@@ -101,7 +106,8 @@ QUICK: dict[str, dict[str, object]] = {
         "N_SORTED": 2,
         "MOST_SORTED": 20,
     },
-    "arena": {"N_WORLDS": 2, "N_COVERED": 2, "N_LATER": 2},
+    "arena": {"N_WORLDS": 2, "N_COVERED": 2},
+    "arena_trials": {"N_WORLDS": 2, "N_COVERED": 2, "N_LATER": 2},
     "audit": {"N_WORLDS": 2, "N_ROWS": 1000},
     "time_ordered": {"N_TEAMS": 8, "N_YEARS": 3, "SEASONS": (2019,)},
 }

@@ -28,6 +28,9 @@ WORLDS = {
     "scores depend on the category, 0.5": {"category": 0.5},
     "half of the answers by one judge, reversed": {"heavy": 0.5},
     "a third of the answers contradicted in the other order": {"repeats": 0.3},
+    "a third of the answers asked again, no defect": {"again": 0.3},
+    "the same, judges have tastes of their own, 1": {"again": 0.3, "tastes": 1.0},
+    "two humans beside models that answer at random": {"humans": 1.0},
 }
 
 
@@ -52,10 +55,26 @@ def world(seed: int, **sizes: float) -> ComparisonTable:
         + size["length"] * tokens
         + size["question"] * (of_question[asked, first] - of_question[asked, second])
         + size["category"] * (of_kind[kind, first] - of_kind[kind, second])
-        + rng.logistic(size=N_ROWS)
     )
+    # tastes and what is asked again, drawn after all else
+    noise, taste = rng.logistic(size=N_ROWS), rng.normal(size=(len(JUDGES), n_items))
+    if size["again"]:
+        again = rng.choice(N_ROWS, int(size["again"] * N_ROWS), replace=False)
+        lead = lead + size["tastes"] * (taste[judge, first] - taste[judge, second])
+        first, second, judge, asked, kind, tokens, lead = (
+            np.append(column, column[again])
+            for column in (first, second, judge, asked, kind, tokens, lead)
+        )
+        noise = np.append(noise, rng.logistic(size=len(again)))
+    names = JUDGES.copy()
+    if size["humans"]:
+        # everybody is asked about the same few pairs
+        asked, is_human = asked * 0, judge % 10 == 1
+        names[[1, 11]] = "human 1", "human 2"
+        lead = np.where(is_human, lead, 0.0)
+    lead = lead + noise
     outcome = np.where(lead > 0.3, 1, np.where(lead < -0.3, -1, 0))
-    rows = np.arange(N_ROWS)
+    rows = np.arange(len(lead))
     # some answers once more, in the other order and the other way round
     if size["repeats"]:
         again = rng.choice(N_ROWS, int(size["repeats"] * N_ROWS), replace=False)
@@ -64,7 +83,7 @@ def world(seed: int, **sizes: float) -> ComparisonTable:
         NAMES[first][rows],
         NAMES[second][rows],
         outcome[rows],
-        judge=JUDGES[judge][rows],
+        judge=names[judge][rows],
         question=asked[rows],
         category=kind[rows],
         covariates={"length": tokens[rows]},

@@ -47,6 +47,7 @@ PANELS = {
 BY_HAND = (
     "X", "y", "qid", "sample_weight", "pairs", "pair_margin", "pair_weight", "measure",
     "confidence", "comparisons", "columns", "ranker", "path", "feature_names", "held_out",
+    "monotone", "features", "categories", "positive",
 )  # fmt: skip
 """What commands read from files, or declare themselves."""
 

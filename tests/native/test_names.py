@@ -13,7 +13,7 @@ def numbered(words, dtype=np.int64, offset=0):
     starts = (offset + np.cumsum([0, *map(len, coded)])).astype(dtype)
     starts.flags.writeable = False
     code = np.full(len(words), -1, dtype=np.int64)
-    return number_texts(text, starts, code).tolist(), code.tolist()
+    return number_texts(text, starts[:-1], starts[1:], code).tolist(), code.tolist()
 
 
 def by_dictionary(words):

@@ -158,7 +158,7 @@ def test_a_ranker_that_has_scored_rows_is_pickled_as_one_that_has_not(ranker):
 @pytest.mark.parametrize("k", [None, 1, 3, 50])
 @pytest.mark.parametrize("qid", [None, ONE, ONE + 7, np.arange(20) % 3, np.arange(20) // 7])
 def test_rows_are_ranked_as_scores_are(ranker, qid, k):
-    if qid is None and isinstance(ranker, SearchRanker):
+    if qid is None and ranker.fitted_with_qid_:
         with pytest.raises(InvalidInputError, match="must be given `qid`"):
             ranker.rank(NEW, k=k)
         return

@@ -1,5 +1,6 @@
 """Scores, queries and features by the names of columns, the same for every kind of frame."""
 
+import narwhals
 import numpy as np
 import pandas as pd
 import pytest
@@ -174,14 +175,28 @@ def test_a_ranking_as_a_frame(make):
     ranker = RankRLS().fit(make(COLUMNS), y="grade", qid="query")
     found = ranker.rank(frame, qid="query", k=2, as_frame=True, items="id")
     order = ranker.rank(frame, qid="query", k=2)
+    whole = frame.collect() if isinstance(frame, polars.LazyFrame) else frame
+    assert type(found) is type(whole)
+    found = narwhals.from_native(found).to_pandas()
     assert list(found.columns) == ["query", "item", "rank", "score"]
     assert found["item"].tolist() == [f"item {i}" for i in order]
     assert found["query"].tolist() == QUERIES[order].tolist()
     assert found["rank"].tolist() == [1, 2] * 10
     np.testing.assert_array_equal(found["score"], ranker.predict(frame)[order])
-    assert ranker.rank(X[:3], as_frame=True).columns.tolist() == ["row", "rank", "score"]
+    one_query = ranker.rank(X[:3], qid=[0, 0, 0], as_frame=True)
+    assert one_query.columns.tolist() == ["query", "item", "rank", "score"]
+    assert sorted(one_query["item"]) == [0, 1, 2]
     with pytest.raises(InvalidInputError, match="`items` must come with as_frame=True"):
-        ranker.rank(frame, items="id")
+        ranker.rank(frame, qid="query", items="id")
+
+
+def test_rank_needs_queries_as_score_does():
+    ranker = RankRLS().fit(X, COLUMNS["grade"], qid=QUERIES)
+    with pytest.raises(InvalidInputError, match="`rank` must be given `qid`, .* one id for all"):
+        ranker.rank(X[:3])
+    with pytest.raises(InvalidInputError, match="`score` must be given `qid`"):
+        ranker.score(X, COLUMNS["grade"])
+    assert len(RankRLS().fit(X, COLUMNS["grade"]).rank(X[:3])) == 3
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")

@@ -28,19 +28,24 @@ from rankwise.core.errors import (
     InvalidInputError,
 )
 from rankwise.core.namespaces import on_host
-from rankwise.core.params import Advice, Count, Positive, RandomSeed, checked
+from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted
 from rankwise.io.data import is_date
+from rankwise.io.feature_columns import DATES, columns_kept
 from rankwise.io.frames import read_columns
 from rankwise.measures.honest_value import HonestValue
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import RawColumns, read_training
+from rankwise.rankers.trees.monotone import directions_of
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
+
+FOLDS, ITEMS_OF_FOLDS = (3, 10), 20_000
+"""Smallest and largest number of folds, and about how many items they hold together between."""
 
 MANY = 100
 """Categories that are read to see whether they are dates."""
@@ -58,7 +63,11 @@ class AutoRanker(SumOfRankers):
     evidence that it is as good as the best one and by what it adds to the others, and the sum is
     fitted to all data.
 
-    Categories are encoded for each fold by the scores of the other folds.
+    Categories are encoded for each fold by the scores of the other folds. The columns of a frame
+    are read by the rules of `rankwise.io.read_table`: names of items and text that differs from row
+    to row are left out; dates, percentages and numbers such as ``$1,234.50`` become numbers.
+    Trees are grown from a part of the features each and from all of them; the better way goes on
+    after the first trees.
 
     With ``time``, folds follow each other in time: the earliest queries are only learned from, each
     later part is held out from models of the parts before it, settings and weights are chosen on
@@ -75,10 +84,14 @@ class AutoRanker(SumOfRankers):
         Seconds of computing after which nothing new is tried. Waiting for other programs does not
         count, so that a busy machine gives the same ranker. The final fits to all data take
         additional time, less than trying took for one fold. None for no limit.
-    cv : int
-        Number of folds of queries.
+    cv : int or None
+        Number of folds of queries. None for 3 or, below about 6,700 items, more, up to 10: models
+        that learn from nearly all of few queries are nearly as good as the final one.
     memory : int
         Bytes of memory to use; families that need more are not tried.
+    monotone : dict or None
+        Features, by name or position, in which scores may only rise (1) or only fall (-1), as in
+        ``{"price": -1}``. Only families that can be held to it are tried: trees.
     progress : bool or function
         Whether to show what is being tried and the best value so far; or a function that is called
         with a `Step` before each family and before the last fits, whose label says what was found,
@@ -86,6 +99,11 @@ class AutoRanker(SumOfRankers):
     random_state : int, RandomState or None
         Draws folds, basis rows and features. The default of 0 makes a fit repeatable unless the
         time budget ends it.
+    features : str or list of str, optional
+        The columns of a frame to learn from: names, patterns such as ``"bm25_*"``, ranges such as
+        ``"f1:f20"``; by default those that are not left out.
+    categories : str or list of str, optional
+        Columns of numbers to be taken as text, such as the ids of brands.
 
     Attributes
     ----------
@@ -102,6 +120,8 @@ class AutoRanker(SumOfRankers):
         The rankers whose scores are added, and their weights.
     preparation_ : list of transformers
         The transformers that are applied to raw rows first.
+    reading_ : tuple of str
+        How the columns of a frame or a file were read: which are features, and which left out.
     ending_reason_ : {"done", "time", "interrupted", "callback"}
         Why the search ended.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
@@ -143,17 +163,23 @@ class AutoRanker(SumOfRankers):
         time_budget: Annotated[
             float | None, Positive(), Advice("It is in seconds; or use None.")
         ] = 300.0,
-        cv: Count = 3,
+        cv: Count | None = None,
         memory: Count = 4 << 30,
+        monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
         random_state: RandomSeed = 0,
+        features: Annotated[str | list[str] | None, CheckedWith("X")] = None,
+        categories: Annotated[str | list[str] | None, CheckedWith("X")] = None,
     ) -> None:
         self.measure = measure
         self.time_budget = time_budget
         self.cv = cv
         self.memory = memory
+        self.monotone = monotone
         self.progress = progress
         self.random_state = random_state
+        self.features = features
+        self.categories = categories
 
     def fit(
         self,
@@ -186,13 +212,15 @@ class AutoRanker(SumOfRankers):
         budget = float("inf") if given.time_budget is None else given.time_budget
         deadline = thread_time() + budget
         (dates,) = read_columns(X, time=time)
-        others = [time] if isinstance(time, str) else []
-        rows, data = read_training(self, X, y, qid, sample_weight, others=others)
+        others = (time,) if isinstance(time, str) else ()
+        raw = RawColumns(given.features, given.categories, others)
+        rows, data = read_training(self, X, y, qid, sample_weight, raw=raw)
         data.single_output("Fit one AutoRanker per output.")
         days = None if dates is None else _days(on_host(dates), data.n_items)
         # encode categories, fill blanks, draw the folds
         self.preparation_, prepared_rows = fit_preparation(rows, data)
         trial = given._trial(prepared_rows, data, deadline, days)
+        trial = replace(trial, monotone=self._directions())
         # for each fold, rows that were encoded without its scores
         without = prepared_without(self.preparation_, rows, data, trial.folds)
         trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
@@ -233,6 +261,19 @@ class AutoRanker(SumOfRankers):
             names = step.get_feature_names_out(names)
         return [str(name) for name in names]
 
+    def _directions(self) -> tuple[int, ...]:
+        """Return in which of the given features scores may only rise or fall."""
+        names = vars(self).get("feature_names_in_")
+        directions = directions_of(self.monotone, names, self.n_features_in_)
+        encoders = [s for s in self.preparation_ if isinstance(s, WithinQueryEncoder)]
+        words = [j for encoder in encoders for j in encoder.columns_ if directions[j] != 0]
+        if words:
+            raise InvalidInputError(
+                f"`monotone` must name features of numbers: {self._given_names()[words[0]]} holds "
+                "text."
+            )
+        return tuple(directions)
+
     def _given_names(self) -> list[str]:
         """Return the names of the features, or their numbers as the file counts them."""
         given = vars(self).get("feature_names_in_")
@@ -251,10 +292,11 @@ class AutoRanker(SumOfRankers):
                 "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
                 "to hold out items."
             )
+        n_folds = self.cv or int(np.clip(ITEMS_OF_FOLDS // data.n_items, *FOLDS))
         if days is None:
-            folds = Folds.random(self.cv, groups, rng)
+            folds = Folds.random(n_folds, groups, rng)
         else:
-            folds = Folds.forward(self.cv, groups, days)
+            folds = Folds.forward(n_folds, groups, days)
         held = np.flatnonzero(folds.fold >= 0)
         judged = data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
         seed = int(rng.integers(2**31 - 1))
@@ -335,17 +377,25 @@ class AutoRanker(SumOfRankers):
         """Say whether dates decided what was learned from, or that some could have."""
         if self.honest_value_.unit.startswith("later"):
             return ["Every choice was made on later queries than were learned from."]
-        encoders = [s for s in self.preparation_ if isinstance(s, WithinQueryEncoder)]
-        for encoder in encoders:
-            for j, categories in zip(encoder.columns_, encoder.categories_, strict=True):
-                known = [text for text in categories[:MANY].tolist() if text != BLANK]
-                if known and all(map(is_date, known)):
-                    name = self._given_names()[j]
-                    return [
-                        f"The column {name} holds dates: name it as `time` (--time) to choose and "
-                        "to measure on later queries than were learned from."
-                    ]
-        return []
+        dates = self._columns_of_dates()
+        if not dates:
+            return []
+        return [
+            f"The column {dates[0]} holds dates: name it as `time` (--time) to choose and to "
+            "measure on later queries than were learned from."
+        ]
+
+    def _columns_of_dates(self) -> list[str]:
+        """Return the features that were dates: read as numbers, or the text of an array."""
+        kept = columns_kept(vars(self).get("table_columns_", {}), ())
+        found = [name for name, form in kept.forms if form.startswith(DATES)]
+        for step in self.preparation_:
+            if isinstance(step, WithinQueryEncoder):
+                for j, categories in zip(step.columns_, step.categories_, strict=True):
+                    known = [text for text in categories[:MANY].tolist() if text != BLANK]
+                    if known and all(map(is_date, known)):
+                        found.append(self._given_names()[j])
+        return found
 
 
 def _days(dates: Any, n_items: int) -> FloatArray:

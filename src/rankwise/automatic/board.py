@@ -61,6 +61,8 @@ def try_family(family: Family, trial: Trial, memory: int) -> Tried:
     start = time.perf_counter()
     n_items, n_features = trial.X.shape
     needed = (1 + len(trial.without)) * n_items * family.bytes_per_item(n_features)
+    if any(trial.monotone) and not family.is_monotone:
+        return Tried(family, 0.0, note="not tried: its scores cannot be held to rise or fall")
     if needed > memory:
         return Tried(family, 0.0, note=f"not tried: needs {needed >> 20} MiB")
     try:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import islice
 from typing import Any, Literal, TypeAlias, final
 
 import numpy as np
@@ -39,14 +40,18 @@ HINGE_CS = (0.001, 0.01, 0.1)
 DORM_CS = (0.01,)
 KERNEL_DORM_CS = (0.01, 0.3)
 
-N_TREES, STAGE, PATIENCE = 200, 10, 2
-"""Largest number of trees, trees per stage, and stages without improvement before the end."""
+STAGE = 10
+"""Trees per stage."""
+
+PATIENCE, RACE = {False: 2, True: 5}, {False: 3, True: 8}
+"""Stages without improvement before the end, and stages after which the better share of features
+is known, for few items and for many."""
 
 FEATURE_SHARE, LEAST_FEATURES, FEATURES_OF_TREE = 0.3, 4, 40
 """Share of the features that a tree is grown from, their smallest and largest number, about."""
 
 MANY_ITEMS = 50_000
-"""Number of items from which trees have more leaves."""
+"""Number of items from which trees are more, have more leaves, and see finer values."""
 
 FeatureSet: TypeAlias = Literal["scaled", "ranked", "raw_ranked"]
 
@@ -82,6 +87,8 @@ class Trial:
     without : tuple of Trial
         For each fold, the same with rows that were prepared without its scores; empty if all folds
         share their rows.
+    monotone : tuple of int
+        The features in which scores may only rise (1) or fall (-1); 0 for others. May be shorter.
     """
 
     X: FloatArray
@@ -92,6 +99,7 @@ class Trial:
     seed: int
     deadline: float
     without: tuple["Trial", ...] = ()
+    monotone: tuple[int, ...] = ()
 
     def for_fold(self, fold: int) -> "Trial":
         """Return the trial whose rows a fold is held out of."""
@@ -159,10 +167,16 @@ class Trial:
         rows = rng.choice(self.data.n_items, self.n_basis, replace=False)
         return self.features(kind)[np.sort(rows)]
 
+    @property
+    def has_many_items(self) -> bool:
+        """Whether trees are more, have more leaves, and see finer values."""
+        return self.data.n_items >= MANY_ITEMS
+
     @cached_property
     def trees(self) -> TreeProblem:
         """The raw features and their ranks, in bins."""
-        return TreeProblem.of(self.features("raw_ranked"), self.data, max_bins=63)
+        bins = 255 if self.has_many_items else 63
+        return TreeProblem.of(self.features("raw_ranked"), self.data, max_bins=bins)
 
     @cached_property
     def query_weight(self) -> FloatArray:
@@ -240,11 +254,14 @@ class Family:
         Returns held-out scores for every setting, in one path or several.
     bytes_per_item : function
         The memory that an item takes, given the number of features, including shared data.
+    is_monotone : bool
+        Whether its scores can be held to rise or to fall in a feature.
     """
 
     name: str
     search: Search
     bytes_per_item: Callable[[int], int]
+    is_monotone: bool = False
 
 
 def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = False) -> Search:
@@ -393,36 +410,75 @@ def _trees(loss: Any) -> Search:
     """Boosted trees, all folds side by side until the held-out value stops rising."""
 
     def search(trial: Trial) -> list[SettingsPath]:
-        leaves = 31 if trial.data.n_items >= MANY_ITEMS else 15
         width = trial.features("raw_ranked").shape[1]
         wanted = np.clip(FEATURE_SHARE * width, LEAST_FEATURES, FEATURES_OF_TREE)
-        share = float(min(wanted / width, 1.0))
-        # many small trees: the number is chosen by the held-out value
-        ranker = BoostedRanker(
-            loss,
-            n_trees=N_TREES,
-            learning_rate=0.1,
-            max_leaf_nodes=leaves,
-            feature_share=share,
-            max_bins=63,
-            early_stopping=False,
-            measure=trial.measure,
-            random_state=trial.seed,
-        )
-        values: list[float] = []
-
-        def improves(stages: list[FloatArray]) -> bool:
-            values.append(trial.value(stages[-1][trial.judged_rows]))
-            return len(values) - 1 - int(np.argmax(values)) < PATIENCE and not trial.is_over()
-
-        def fit(k: int) -> RankerPipeline:
-            chosen = BoostedRanker(**{**ranker.get_params(), "n_trees": (k + 1) * STAGE})
-            return trial.pipeline("raw_ranked", fit_to_problem(chosen, trial.trees))
-
-        problems = [trial.for_fold(k).trees for k in range(trial.folds.n_folds)]
-        return [SettingsPath(staged_scores(problems, ranker, trial.folds, STAGE, improves), fit)]
+        # few features for each tree, or all: the first trees tell which to go on with
+        shares = sorted({float(min(wanted / width, 1.0)), 1.0})
+        grown = [_Growing(trial, _tree_ranker(trial, loss, share)) for share in shares]
+        for one in grown:
+            one.grow(RACE[trial.has_many_items] if len(shares) > 1 else 0)
+        best = max(grown, key=lambda one: max(one.values, default=0.0))
+        for one in grown:
+            if one is not best:
+                one.close()
+        best.grow(best.ranker.n_trees)
+        return [SettingsPath(np.stack(one.stages), one.fit) for one in grown if one.stages]
 
     return search
+
+
+def _tree_ranker(trial: Trial, loss: Any, share: float) -> BoostedRanker:
+    """Return a ranker of many small trees, whose number the held-out value chooses."""
+    return BoostedRanker(
+        loss,
+        n_trees=500 if trial.has_many_items else 200,
+        learning_rate=0.1,
+        max_leaf_nodes=31 if trial.has_many_items else 15,
+        feature_share=share,
+        max_bins=trial.trees.max_bins,
+        monotone=_of_values_and_ranks(trial),
+        early_stopping=False,
+        measure=trial.measure,
+        random_state=trial.seed,
+    )
+
+
+def _of_values_and_ranks(trial: Trial) -> dict[int, int] | None:
+    """Return the directions of features and of their ranks in the query."""
+    directions = {j: sign for j, sign in enumerate(trial.monotone) if sign != 0}
+    width = trial.X.shape[1]
+    return directions | {width + j: sign for j, sign in directions.items()} or None
+
+
+@final
+class _Growing:
+    """Trees of all folds that can go on growing, with the held-out scores of each stage."""
+
+    def __init__(self, trial: Trial, ranker: BoostedRanker) -> None:
+        problems = [trial.for_fold(k).trees for k in range(trial.folds.n_folds)]
+        self.trial, self.ranker = trial, ranker
+        self.stages: list[FloatArray] = []
+        self.values: list[float] = []
+        self._next = staged_scores(problems, ranker, trial.folds, STAGE)
+
+    def grow(self, n_stages: int) -> None:
+        """Grow by some stages, or until the value has stopped rising or time is up."""
+        patience = PATIENCE[self.trial.has_many_items]
+        for scores in islice(self._next, n_stages):
+            self.stages.append(scores)
+            self.values.append(self.trial.value(scores[self.trial.judged_rows]))
+            waited = len(self.values) - 1 - int(np.argmax(self.values))
+            if waited >= patience or self.trial.is_over():
+                break
+
+    def close(self) -> None:
+        """Let go of the trees; the scores remain."""
+        self._next.close()
+
+    def fit(self, k: int) -> RankerPipeline:
+        """Grow as many trees from all data as a stage had."""
+        chosen = BoostedRanker(**{**self.ranker.get_params(), "n_trees": (k + 1) * STAGE})
+        return self.trial.pipeline("raw_ranked", fit_to_problem(chosen, self.trial.trees))
 
 
 def _row_bytes(n_features: int) -> int:
@@ -435,7 +491,7 @@ def _kernel_bytes(n_features: int) -> int:
 
 FAMILIES = (
     Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes),
-    Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes),
+    Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes, True),
     Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes),
     Family("RankSVM", _hinge("scaled"), _row_bytes),
     Family("Gaussian RankRLS", _least_squares("scaled", ["drop"], gaussian=True),
@@ -444,6 +500,6 @@ FAMILIES = (
            _least_squares("ranked", ["keep"], gaussian=True), _kernel_bytes),
     Family("linear DORM", _direct(gaussian=False), _row_bytes),
     Family("Gaussian DORM", _direct(gaussian=True), _kernel_bytes),
-    Family("lambdarank trees with ranks", _trees("lambdarank"), _row_bytes),
+    Family("lambdarank trees with ranks", _trees("lambdarank"), _row_bytes, True),
 )  # fmt: skip
 """In the order of their cost, but trees come second, so that a short search has tried some."""

@@ -18,7 +18,7 @@ from rankwise.features.kernels import Gaussian
 from rankwise.graph.preference_graph import Ties
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.pipeline import RankerPipeline
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import RawColumns, read_training
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
@@ -105,7 +105,7 @@ class SearchRanker(SumOfRankers):
             Weights of the items.
         """
         given = checked(self)
-        rows, data = read_training(self, X, y, qid, sample_weight)
+        rows, data = read_training(self, X, y, qid, sample_weight, raw=RawColumns())
         scores = data.single_output("Fit one SearchRanker per output.")
         # encode categories, fill blanks, scale inside queries
         steps, filled_rows = fit_preparation(rows, data)

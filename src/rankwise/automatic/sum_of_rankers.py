@@ -15,11 +15,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import are_plain_rows
+from rankwise.core.checks import are_plain_rows, is_missing
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.namespaces import as_given, on_host
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Finite
+from rankwise.core.words import matching_columns
+from rankwise.io.feature_columns import columns_kept, described
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.pipeline import RankerPipeline
@@ -27,6 +29,7 @@ from rankwise.rankers.reading import read_rows
 from rankwise.selection.holdouts import Folds
 from rankwise.transformers.categories import WithinQueryEncoder
 from rankwise.transformers.numeric import WithinQueryImputer
+from rankwise.transformers.text import TextFeatures
 
 LARGEST_DENSE = 1 << 31
 """Bytes up to which sparse rows are made dense."""
@@ -40,11 +43,14 @@ def arrays_between_steps() -> AbstractContextManager[None]:
 def fit_preparation(X: NDArray[Any], data: TrainingData) -> tuple[list[Any], FloatArray]:
     """Return the fitted transformers that rows need, and the transformed rows.
 
-    Categories are encoded if there are any. Blanks are always filled, so that later rows may have
-    some.
+    Texts are matched with those of their queries, and categories encoded, if there are any. Blanks
+    are always filled, so that later rows may have some.
     """
     steps: list[Any] = []
     with arrays_between_steps():
+        if X.dtype.kind in "OUS" and (texts := _texts_of(X, data)) is not None:
+            X = texts.fit_transform(X, data.scores, _given_queries(data))
+            steps.append(texts)
         if X.dtype.kind in "OUS":
             encoder = WithinQueryEncoder()
             X = encoder.fit_transform(X, data.scores, _given_queries(data))
@@ -54,28 +60,47 @@ def fit_preparation(X: NDArray[Any], data: TrainingData) -> tuple[list[Any], Flo
         return steps, imputer.fit_transform(X, data.scores, data.queries)
 
 
+def _texts_of(X: NDArray[Any], data: TrainingData) -> TextFeatures | None:
+    """Return what matches the texts of items with those of their queries, if there are any."""
+    columns = {j: X[:, j].tolist() for j in range(X.shape[1]) if _holds_words(X[:, j])}
+    found = matching_columns(columns, data.queries.index.tolist()) if data.has_qid else None
+    return None if found is None else TextFeatures(*found)
+
+
+def _holds_words(column: NDArray[Any]) -> bool:
+    return all(isinstance(cell, str) or is_missing(cell) for cell in column.tolist())
+
+
 def prepared_without(
     steps: list[Any], X: NDArray[Any], data: TrainingData, folds: Folds
 ) -> list[FloatArray]:
-    """Return all rows once for each fold, as prepared without the scores of that fold.
+    """Return all rows once for each fold, as prepared without the rows of that fold.
 
-    Rows that a fold neither learns from nor holds out are 0. The list is empty if no step learns
-    from scores, so that all folds can share their rows.
+    Rows that a fold neither learns from nor holds out count for nothing. The list is empty if no
+    step learns from scores or texts, so that all folds can share their rows.
     """
+    texts = [step for step in steps if isinstance(step, TextFeatures)]
     columns = [c for step in steps if isinstance(step, WithinQueryEncoder) for c in step.columns_]
-    if not columns:
+    if not columns and not texts:
         return []
     found = []
     for fold in range(folds.n_folds):
         out, kept = np.flatnonzero(folds.fold == fold), np.flatnonzero(folds.learned_from(fold))
         learned, held = data.take(kept), data.take(out)
-        encoder = WithinQueryEncoder(columns)
-        encoded = np.zeros(X.shape)
         with arrays_between_steps():
+            # words are counted in the rows learned from
+            rows = X
+            for step in texts:
+                matched = clone(step).fit(rows[kept], qid=_given_queries(learned))
+                rows = matched.transform(rows, _given_queries(data))
             # rows learned from are encoded by each other, held-out rows by all of them
-            encoded[kept] = encoder.fit_transform(X[kept], learned.scores, _given_queries(learned))
-            encoded[out] = encoder.transform(X[out], held.queries)
-            found.append(clone(steps[-1]).fit_transform(encoded, qid=data.queries))
+            if columns:
+                encoder, encoded = WithinQueryEncoder(columns), np.zeros(rows.shape)
+                of_kept = rows[kept], learned.scores, _given_queries(learned)
+                encoded[kept] = encoder.fit_transform(*of_kept)
+                encoded[out] = encoder.transform(rows[out], held.queries)
+                rows = encoded
+            found.append(clone(steps[-1]).fit_transform(rows, qid=data.queries))
     return found
 
 
@@ -112,6 +137,14 @@ class SumOfRankers(Ranker, ABC):
     def compares_items_(self) -> bool:
         """Whether the score of a row depends on the other rows of its query: always."""
         return True
+
+    @property
+    def reading_(self) -> tuple[str, ...]:
+        """How the columns of the table it learned from were read; empty for an array."""
+        check_is_fitted(self)
+        kept = vars(self).get("table_columns_")
+        names = vars(self).get("feature_names_in_", ())
+        return () if kept is None else tuple(described(columns_kept(kept, names)))
 
     @property
     def needs_qid_(self) -> bool:

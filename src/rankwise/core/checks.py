@@ -152,6 +152,20 @@ def refuse_overflow(name: str = "X") -> Iterator[None]:
         raise InvalidInputError(f"`{name}` must hold numbers that fit a float: {error}.") from error
 
 
+@contextmanager
+def refuse_blanks(owner: str) -> Iterator[None]:
+    """Say which rankers of ours take blanks, where scikit-learn names estimators of its own."""
+    try:
+        yield
+    except ValueError as error:
+        if "does not accept missing values" not in str(error):
+            raise
+        raise InvalidInputError(
+            f"`X` must not have blanks for {owner}: Input X contains NaN. Put WithinQueryImputer "
+            "before it in a RankerPipeline, or use AutoRanker or SearchRanker, which take blanks."
+        ) from error
+
+
 def refuse_huge_rows(X: Any, name: str = "X") -> None:
     """Refuse dense or sparse rows whose squares double precision cannot hold."""
     low, high = column_ranges(X) if isinstance(X, np.ndarray) else (X.data, X.data)

@@ -45,22 +45,26 @@ def columns_of(source: Any) -> Mapping[str, AnyColumn]:
 
 @final
 class FileColumns(Mapping[str, NDArray[Any]]):
-    """The columns of a file, each read when it is asked for, or several at once."""
+    """The columns of a file, all text, each read when it is asked for, or several at once."""
 
     def __init__(self, table: DataTable) -> None:
         self.table = table
-        self._loaded: dict[str, NDArray[Any]] = {}
+        self._loaded: dict[str, Column] = {}
 
     def load(self, names: Collection[str]) -> None:
         """Read several columns in one pass."""
         missing = [name for name in self.table.names if name in names and name not in self._loaded]
         if missing:
-            for name, words in zip(missing, self.table.cells(missing), strict=True):
-                self._loaded[name] = np.array(words, dtype=object)
+            self._loaded.update(zip(missing, self.table.coded(missing), strict=True))
 
-    def __getitem__(self, name: str) -> NDArray[Any]:
+    def coded(self, name: str) -> Column:
+        """Return the different cells of a column."""
         self.load([name])
         return self._loaded[name]
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        column = self.coded(name)
+        return column.values[column.code]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.table.names)
@@ -117,13 +121,11 @@ _TEXT_OFFSETS = {"string": np.int32, "large_string": np.int64}
 
 def _numbered_text(cells: Any) -> Column:
     """Return the different texts of an array of Arrow without blanks, in half of Arrow's time."""
-    _, starts, text = cells.buffers()
+    _, offsets, text = cells.buffers()
     code = np.empty(len(cells), dtype=np.int64)
-    first = number_texts(
-        np.frombuffer(text or b"", dtype=np.uint8),
-        np.frombuffer(starts or bytes(8), dtype=_TEXT_OFFSETS[str(cells.type)])[cells.offset :],
-        code,
-    )
+    edges = np.frombuffer(offsets or bytes(8), dtype=_TEXT_OFFSETS[str(cells.type)])[cells.offset :]
+    letters = np.frombuffer(text or b"", dtype=np.uint8)
+    first = number_texts(letters, edges[:-1], edges[1:], code)
     return Column(np.array(cells.take(first).to_pylist(), dtype=object), code)
 
 
@@ -241,6 +243,8 @@ class TableCells:
         return False
 
     def _may_hold_words(self, name: str) -> bool:
+        if isinstance(self.columns, FileColumns):
+            return True
         column = self.columns[name]
         if isinstance(column, nw.Series) and column.dtype in WORD_TYPES:
             return True
@@ -249,12 +253,18 @@ class TableCells:
     def _different(self, name: str) -> Column:
         """Return the different cells of a column, which are looked for once."""
         if name not in self.found:
-            column = self.columns[name]
-            text = _arrow_text(column) if isinstance(column, nw.Series) else None
+            text = self._text(name)
             if text is not None and self.rows is not None:
                 text = text.take(self.rows)
             self.found[name] = Column.of(self.of(name)) if text is None else text
         return self.found[name]
+
+    def _text(self, name: str) -> Column | None:
+        """Return the different cells of a column of text in all rows, if it is held as such."""
+        if isinstance(self.columns, FileColumns):
+            return self.columns.coded(name)
+        column = self.columns[name]
+        return _arrow_text(column) if isinstance(column, nw.Series) else None
 
     def _kept(self, n_rows: int) -> IntArray | slice:
         return self.rows if self.rows is not None and n_rows == self.n_rows else slice(None)

@@ -38,7 +38,7 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__|Unnamed: 0(\.\d+)?")
 _BETWEEN_WORDS = re.compile(r"[\s\-._]+")
 _CAMEL_ID = re.compile(r"[a-z](Id|ID)$")
 _DECIMAL_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})*|\d*),\d+")
-_DATE = re.compile(r"\d{4}-\d\d?-\d\d?([ T].*)?|\d\d?[./]\d\d?[./]\d{2,4}")
+_DATE = re.compile(r"\d{4}([-./])\d\d?\1\d\d?([ T].*)?|\d\d?([-./])\d\d?\3\d{2,4}([ T,].*)?")
 
 
 def plain_name(name: str) -> str:
@@ -56,7 +56,9 @@ class ItemColumns(NamedTuple):
 
     ``categories`` are the features that hold text. Columns whose contents rule them out as features
     are in ``left_out``, each with the reason. ``positive`` is the label that ranks above, where the
-    column of scores holds labels.
+    column of scores holds labels. ``forms`` says how numbers are written that are not plain.
+    ``texts`` are the columns whose texts are matched, that of the queries first; they are also
+    among the categories.
     """
 
     features: list[str]
@@ -66,6 +68,8 @@ class ItemColumns(NamedTuple):
     categories: tuple[str, ...] = ()
     left_out: tuple[tuple[str, str], ...] = ()
     positive: str | None = None
+    forms: tuple[tuple[str, str], ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 @final
@@ -116,12 +120,18 @@ class ColumnNames:
             chosen = [name for name in self.names if name not in (y, qid, item)]
         else:
             chosen = self.chosen(features, "features")
-        # the index that pandas wrote as a column is no feature, unless it is asked for
-        taken = (*dropped, y, qid, item)
-        index = [name for name in chosen if features is None and _PANDAS_INDEX.fullmatch(name)]
-        left_out = tuple((name, "the index of a data frame") for name in index if name not in taken)
-        kept = [name for name in chosen if name not in dropped and name not in index]
-        return ItemColumns(kept, y, qid, item, left_out=left_out)
+        kept = [name for name in chosen if name not in dropped]
+        columns = ItemColumns(kept, y, qid, item)
+        return columns if features is not None else self.without_index(columns)
+
+    def without_index(self, columns: ItemColumns) -> ItemColumns:
+        """Leave out the names of items, and the index that pandas wrote as a column."""
+        features = [name for name in columns.features if name != columns.item]
+        index = [name for name in features if _PANDAS_INDEX.fullmatch(name)]
+        return columns._replace(
+            features=[name for name in features if name not in index],
+            left_out=tuple((name, "the index of a data frame") for name in index),
+        )
 
     def usual_item(self, taken: Sequence[str | None]) -> str | None:
         """Return the first unused column with a common name for items."""
@@ -240,8 +250,6 @@ class ColumnNames:
             if not has_qid and len(set(known)) < len(known):
                 raise self._id_error(name, "an id of queries", has_qid=has_qid)
             return "names of items"
-        if known and all(_DATE.fullmatch(word) for word in known):
-            return "dates: name it as `time`, or give a number, such as the age in days"
         if len(known) >= MANY_ROWS and 2 * len(set(known)) > len(known):
             return "text that differs from row to row"
         return None

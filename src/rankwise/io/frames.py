@@ -1,6 +1,6 @@
 """Take items from data frames by the names of columns: pandas, polars, Arrow and others."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -10,11 +10,13 @@ from narwhals.dependencies import is_into_dataframe
 from scipy.sparse import issparse
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import as_array, check_finite
+from rankwise.core.checks import as_array, check_finite, is_missing
 from rankwise.core.comparisons.comparison_table import ComparisonTable
+from rankwise.core.display import data_frame
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.io.comparisons import are_positions, read_comparisons, read_items
-from rankwise.io.data import ColumnNames, RankingData, date_hint, is_usual
+from rankwise.io.data import ColumnNames, ItemColumns, RankingData, date_hint, is_usual
+from rankwise.io.feature_columns import Cells, Feature, FeatureRules
 
 
 def from_frame(
@@ -107,6 +109,14 @@ def frame_table(frame: Any) -> Any:
     return table.collect() if isinstance(table, narwhals.LazyFrame) else table
 
 
+def frame_like(X: Any, columns: Mapping[str, Any]) -> Any:
+    """Return columns as a frame of the library that X is a frame of, else as one of pandas."""
+    if not is_frame(X):
+        return data_frame(columns)
+    backend = narwhals.from_native(X).implementation
+    return narwhals.from_dict(dict(columns), backend=backend).to_native()
+
+
 def refuse_doubtful(names: ColumnNames, table: Any, name: str, *, has_qid: bool) -> None:
     """Refuse a column that was not named and does not look like a feature."""
     column = table.get_column(name)
@@ -193,9 +203,7 @@ def read_columns(X: Any, owner: str = "X", **given: Any) -> list[Any]:
     return list(given.values())
 
 
-def features_to_learn(
-    X: Any, named: Collection[str], *, has_qid: bool, takes_words: bool = False
-) -> Any:
+def features_to_learn(X: Any, named: Collection[str], *, has_qid: bool) -> Any:
     """Return the columns of a frame that are not named as something else.
 
     If some are named, the others must not look like ids. Frames whose columns only have numbers,
@@ -207,16 +215,115 @@ def features_to_learn(
     names = ColumnNames.of_frame(table.columns)
     features = [name for name in names.names if name not in named]
     if named:
-        likely = [name for name in features if is_usual(name, "qid")]
-        if not has_qid and likely:
-            raise InvalidInputError(
-                f"`qid` must be given if the frame has a column of queries: {likely[0]!r} looks "
-                f"like one. Pass qid={likely[0]!r}, or leave the column out."
-            )
+        refuse_queries(features, has_qid=has_qid)
         for name in features:
-            if not takes_words or table.get_column(name).dtype.is_numeric():
-                refuse_doubtful(names, table, name, has_qid=has_qid)
+            refuse_doubtful(names, table, name, has_qid=has_qid)
     return _with_visible_names(table.select(features))
+
+
+def features_by_rules(
+    X: Any,
+    named: Collection[str],
+    *,
+    has_qid: bool,
+    qid: str | None = None,
+    features: str | Sequence[str] | None = None,
+    categories: str | Sequence[str] | None = None,
+) -> tuple[Any, ItemColumns | None]:
+    """Return the features of a frame by the rules of files, and which columns hold what.
+
+    Columns of names and of text that differs from row to row are left out; dates, truth values and
+    numbers written in words become numbers. Anything that is no frame with names is returned as it
+    is, with None.
+
+    Parameters
+    ----------
+    X : frame or array
+    named : names of columns
+        Those that hold something else.
+    has_qid : bool
+        Whether queries are known.
+    qid : str, optional
+        The column of the queries.
+    features, categories : optional
+        As in `read_table`; features default to all that are left.
+    """
+    table = _table_with_names(X)
+    if table is None:
+        for option, asked in (("features", features), ("categories", categories)):
+            if asked is not None:
+                raise InvalidInputError(
+                    f"`X` must be a data frame with names of columns if `{option}` names some: got "
+                    f"{type(X).__name__}."
+                )
+        return X, None
+    names = ColumnNames.of_frame(table.columns)
+    known = tuple(names.chosen(categories or (), "categories"))
+    named = [names.required(name, "X") for name in named]
+    qid = None if qid is None else names.required(qid, "qid")
+    columns = ItemColumns([name for name in names.names if name not in named], None, qid)
+    ids = None if qid is None else [str(one) for one in table.get_column(qid).to_list()]
+    if features is not None:
+        columns = columns._replace(features=names.chosen(features, "features"))
+    elif named:
+        # as for files: the column of names of items, and the index of pandas, are no features
+        item = names.usual_item(named) if has_qid else None
+        columns = names.without_index(columns._replace(item=item))
+        refuse_queries(columns.features, has_qid=has_qid)
+        for name in columns.features:
+            if name not in known and table.get_column(name).dtype.is_numeric():
+                refuse_doubtful(names, table, name, has_qid=has_qid)
+    rules = FeatureRules(names, has_qid, known, are_named=features is not None)
+    kept, columns = rules.read(columns, (_cells(table, name) for name in columns.features), ids)
+    return _with_visible_names(_replaced(table.select(columns.features), kept)), columns
+
+
+def features_in_forms(frame: Any, columns: ItemColumns) -> Any:
+    """Return a frame of known features with its cells read as those that were learned from."""
+    table = _table_with_names(frame)
+    if table is None:
+        return frame
+    names = ColumnNames.of_frame(table.columns)
+    special = [*columns.categories, *(name for name, _ in columns.forms)]
+    rules = FeatureRules(
+        names, True, columns.categories, dict(columns.forms), finds=False, are_named=True
+    )
+    asked = columns._replace(features=special)
+    kept, _ = rules.read(asked, (_cells(table, name) for name in special))
+    return _with_visible_names(_replaced(table, kept))
+
+
+def _cells(table: Any, name: str) -> Cells:
+    """Return the cells of a column: numbers, NaN for blanks, or words as a file has them."""
+    column = table.get_column(name)
+    if column.dtype.is_numeric():
+        return np.asarray(column.cast(narwhals.Float64).to_numpy(), dtype=float)
+    return ["" if is_missing(cell) else str(cell).strip() for cell in column.to_list()]
+
+
+def _replaced(table: Any, features: Mapping[str, Feature]) -> Any:
+    """Return a table whose columns of words, and of numbers that are categories, are as read."""
+    made = [
+        narwhals.new_series(
+            name,
+            values,
+            narwhals.String if isinstance(values, list) else narwhals.Float64,
+            backend=table.implementation,
+        )
+        for name, values in features.items()
+        if isinstance(values, list) or not table.get_column(name).dtype.is_numeric()
+    ]
+    return table.with_columns(*made) if made else table
+
+
+def refuse_queries(features: Collection[str], *, has_qid: bool) -> None:
+    """Refuse a column that seems to hold queries among features, where none are given."""
+    likely = [name for name in features if is_usual(name, "qid")]
+    if not has_qid and likely:
+        raise InvalidInputError(
+            f"`qid` must be given if the frame has a column of queries: {likely[0]!r} looks "
+            f"like one. Pass qid={likely[0]!r}, or leave the column out."
+        )
 
 
 def known_features(X: Any, known: Collection[Any] | None) -> Any:

@@ -171,6 +171,10 @@ class RankedItems:
         columns |= {"row": self.rows} if self.items is None else {"item": self.items}
         return columns | {"rank": self.ranks, "score": self.scores}
 
+    def by_item(self) -> dict[str, NDArray[Any]]:
+        """Return the columns with the items, by their row numbers if they have no names."""
+        return {"item" if name == "row" else name: v for name, v in self.to_dict().items()}
+
     def to_frame(self) -> Any:
         """Return the columns as a pandas data frame."""
         return data_frame(self.to_dict())

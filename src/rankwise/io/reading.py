@@ -109,7 +109,8 @@ def _columns_of(columns: ItemColumns, options: dict[str, Any]) -> dict[str, Any]
     """Return the options that read the columns of a first file in others too."""
     roles = {"y": columns.y, "qid": columns.qid, "item": columns.item}
     known = {role: name for role, name in roles.items() if name is not None}
-    text = {} if options.get("categories") is None else {"categories": columns.categories}
+    raw = {"categories": columns.categories, "forms": dict(columns.forms)}
+    text = {} if options.get("categories") is None else raw
     return {**options, **known, "features": columns.features, "drop": (), **text}
 
 

@@ -27,9 +27,11 @@ PLAIN_DECISIONS = (0.0, 2.0, 4.0, 6.0, 8.0, 10.0)
 
 
 def trees_only(text: str) -> bytes:
-    """Return the text of a model without what follows its trees."""
+    """Return the text of a model without what follows its trees, and what they were held to."""
     trees, _, _ = text.encode().partition(b"end of trees")
-    return trees + END
+    header, blank, body = trees.partition(b"\n\n")
+    lines = [line for line in header.split(b"\n") if not line.startswith(b"monotone_constraints=")]
+    return b"\n".join(lines) + blank + body + END
 
 
 def are_trees(text: bytes, n_features: int) -> bool:

@@ -4,7 +4,9 @@ from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 
-def number_texts(text: NDArray[Any], starts: NDArray[Any], code: IntArray) -> IntArray: ...
+def number_texts(
+    text: NDArray[Any], starts: NDArray[Any], stops: NDArray[Any], code: IntArray
+) -> IntArray: ...
 def count_answers(
     first: IntArray,
     second: IntArray,

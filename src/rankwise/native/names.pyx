@@ -52,10 +52,10 @@ cdef inline bint are_equal(const u8 *a, const u8 *b, i64 size) noexcept nogil:
     return eight_bytes(a + size - 8) == eight_bytes(b + size - 8)
 
 
-def number_texts(const u8[::1] text, const Offset[::1] starts, i64[::1] code):
+def number_texts(const u8[::1] text, const Offset[:] starts, const Offset[:] stops, i64[::1] code):
     """Number the texts of a column by first occurrence; return the row in which each comes first.
 
-    The text of row i has the bytes ``starts[i]`` to ``starts[i + 1] - 1``. A table of four times as
+    The text of row i has the bytes ``starts[i]`` to ``stops[i] - 1``. A table of four times as
     many slots as texts at least holds their hashes and numbers, at the first free slot from that of
     the hash.
     """
@@ -73,7 +73,7 @@ def number_texts(const u8[::1] text, const Offset[::1] starts, i64[::1] code):
         with nogil:
             while i < n_rows and n_texts < first.shape[0]:
                 one = bytes_of_all + starts[i]
-                size = starts[i + 1] - starts[i]
+                size = stops[i] - starts[i]
                 h = hash_text(one, size)
                 slot = <Py_ssize_t>(h >> shift)
                 while True:
@@ -86,7 +86,7 @@ def number_texts(const u8[::1] text, const Offset[::1] starts, i64[::1] code):
                         break
                     if hashes[slot] == h:
                         begin = starts[first[number]]
-                        if (starts[first[number] + 1] - begin == size
+                        if (stops[first[number]] - begin == size
                                 and are_equal(bytes_of_all + begin, one, size)):
                             break
                     slot = (slot + 1) & mask

@@ -35,6 +35,7 @@ def parse_table(
     out: FloatArray,
     word: NDArray[np.int64],
     spans: NDArray[np.int64],
+    may_be_blank: bool,
 ) -> int: ...
 def parse_integers(
     text: NDArray[np.uint8], spans: NDArray[np.int64], out: NDArray[np.int64]

@@ -277,13 +277,14 @@ cdef inline const u8 *skip_spaces(const u8 *pos) noexcept nogil:
 def parse_table(
     const u8[::1] text, i64 begin, i64 end, u8 delimiter, i64 row, const i64[::1] place,
     const i64[::1] step, double[::1] out, const i64[::1] word, i64[:, :, ::1] spans,
+    bint may_be_blank,
 ):
     """Read the lines from ``begin`` to ``end`` of a table without quotes, the first as ``row``.
 
     The number of column j goes to ``out[place[j] + row * step[j]]``; where its text stands, without
     the blanks around it, goes to ``spans[word[j], row]``. A negative position is that of a column
     that is not read. Return the row behind the last; -1 for text that needs a closer look: a line
-    of another number of cells, an empty cell, a number that is malformed, long or not finite.
+    of another number of cells, a blank cell unless these may be there, a number that is malformed, long or not finite.
     ``end`` must be behind the end of a line.
     """
     cdef const u8 *start = &text[0]
@@ -313,7 +314,7 @@ def parse_table(
                     while last > first and (last[-1] == c' ' or last[-1] == c'\r'):
                         last -= 1
                     if word[j] >= 0:
-                        is_good = last > first
+                        is_good = last > first or may_be_blank
                         spans[word[j], row, 0] = first - start
                         spans[word[j], row, 1] = last - start
                 is_good = is_good and pos[0] == (delimiter if j < n_columns - 1 else c'\n')

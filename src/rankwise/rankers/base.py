@@ -27,6 +27,7 @@ from rankwise.core.checks import (
     are_plain_rows,
     check_length,
     check_scores,
+    refuse_blanks,
     refuse_huge_entries,
     refuse_huge_rows,
     refuse_overflow,
@@ -45,10 +46,16 @@ from rankwise.core.queries import Queries, QueryFingerprints, TrainingData
 from rankwise.core.registry import offered
 from rankwise.core.storable import Counted, Finite
 from rankwise.features.function_space import FeatureMap
-from rankwise.io.frames import known_features, read_columns
+from rankwise.io.frames import frame_like, read_columns
 from rankwise.io.rankings import RankedItems
 from rankwise.measures.value import Measure
-from rankwise.rankers.reading import names_of_items, read_comparisons_of, read_rows
+from rankwise.rankers.reading import (
+    known_rows,
+    names_of_items,
+    read_comparisons_of,
+    read_rows,
+    require_qid,
+)
 from rankwise.rankers.storage import save
 from rankwise.selection.path import as_measure
 
@@ -100,7 +107,8 @@ class Ranker(BaseEstimator, ABC):
     """
 
     table_columns_: dict[str, list[str]]
-    """The columns of scores, queries, items and categories, where the command line learned them."""
+    """The columns of scores, queries, items and categories, those left out, and how numbers are
+    written, where a file or a raw frame was learned from."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -156,11 +164,13 @@ class Ranker(BaseEstimator, ABC):
         X : (n_items, n_features)
             Rows to rank.
         qid : (n_items,), optional
-            The query of each row; by default all rows form one ranking.
+            The query of each row; must be given if `fit` had one, by default all rows form one
+            ranking.
         k : int, optional
             Keep only the best k of each query.
         as_frame : bool
-            Return a pandas data frame with query, item, rank and score, in that order of rows.
+            Return a frame with query, item, rank and score, in that order of rows: of the library
+            that X is a frame of, pandas by default.
         items : (n_items,), optional
             The names of the items in the frame; by default row numbers.
 
@@ -170,14 +180,17 @@ class Ranker(BaseEstimator, ABC):
             Row numbers. Queries are in order of first appearance, items of equal score in the order
             of the rows.
         """
+        if qid is None:
+            require_qid(self, "rank", "For items of a single query, give one id for all.")
         if as_frame is True and items is None:
             items = names_of_items(self, X, qid)
         qid, items = map(on_host, read_columns(X, qid=qid, items=items))
         scores = on_host(self.predict(X, qid=qid))
-        return as_given(self._in_order(scores, qid, k, as_frame=as_frame, items=items), X)
+        return as_given(self._in_order(X, scores, qid, k, as_frame=as_frame, items=items), X)
 
     def _in_order(
         self,
+        X: Any,
         scores: FloatArray,
         qid: ArrayLike | None,
         k: int | None,
@@ -197,7 +210,7 @@ class Ranker(BaseEstimator, ABC):
                 "`items` must come with as_frame=True: an order of row numbers has no names."
             )
         if as_frame:
-            return RankedItems.of(scores, qid, items).in_order(k).to_frame()
+            return frame_like(X, RankedItems.of(scores, qid, items).in_order(k).by_item())
         queries = None if qid is None else Queries.of(qid, len(scores))
         if queries is None or queries.n_queries == 1:
             return (-scores).argsort(kind="stable")[:k]
@@ -248,11 +261,12 @@ class Ranker(BaseEstimator, ABC):
         )
         if y is None:
             return self._score_pairs(X, qid, pairs, pair_weight)
-        if qid is None and self.fitted_with_qid_:
-            raise InvalidInputError(
-                "`score` must be given `qid`, since this ranker was fitted with it: scores are "
-                "comparable only within a query. Pass qid=..., and in cross-validation enable "
-                "metadata routing: sklearn.set_config(enable_metadata_routing=True)."
+        if qid is None:
+            require_qid(
+                self,
+                "score",
+                "Pass qid=..., and in cross-validation enable metadata routing: "
+                "sklearn.set_config(enable_metadata_routing=True).",
             )
         scores = on_host(self.predict(X, qid=qid))
         truth = check_scores(y)
@@ -291,7 +305,6 @@ class Ranker(BaseEstimator, ABC):
 
     def _remember(self, data: TrainingData) -> None:
         """Store what later calls need to know about the training queries."""
-        self.__dict__.pop("table_columns_", None)
         self.n_queries_ = data.queries.n_queries
         self.fitted_with_qid_ = data.has_qid
         self.training_queries_ = None
@@ -323,7 +336,7 @@ class Ranker(BaseEstimator, ABC):
             As in `rankwise.explain`.
         """
         (qid,) = read_columns(X, qid=qid)
-        X = known_features(X, vars(self).get("feature_names_in_"))
+        X = known_rows(self, X)
         return offered("explain")(self, on_host(X), on_host(qid), a, b, **options)
 
     def report(self, X: Any, y: ArrayLike, qid: ArrayLike | None = None, **options: Any) -> Any:
@@ -341,7 +354,7 @@ class Ranker(BaseEstimator, ABC):
             As in `make_report`.
         """
         y, qid = read_columns(X, y=y, qid=qid)
-        X = known_features(X, vars(self).get("feature_names_in_"))
+        X = known_rows(self, X)
         return offered("make_report")(self, on_host(X), on_host(y), on_host(qid), **options)
 
     def export(self, path: str | PathLike[str], format: str | None = None, **options: Any) -> Any:
@@ -416,7 +429,7 @@ class PointRanker(Ranker, ABC):
         if not reset and are_plain_rows(X, self):
             return X
         refuse_unusable_rows(X)
-        with refuse_overflow():
+        with refuse_overflow(), refuse_blanks(type(self).__name__):
             rows = validate_data(
                 self,
                 X,
@@ -439,7 +452,8 @@ class PointRanker(Ranker, ABC):
             return
         low, high = column_ranges(rows)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            assert_all_finite(rows, estimator_name=type(self).__name__, input_name="X")
+            with refuse_blanks(type(self).__name__):
+                assert_all_finite(rows, estimator_name=type(self).__name__, input_name="X")
         refuse_huge_entries(low, high)
         is_kernel = self.__sklearn_tags__().input_tags.pairwise
         if not is_kernel:

@@ -68,6 +68,7 @@ class RankerPipeline(Ranker):
     @property
     def compares_items_(self) -> bool:
         """Whether the score of a row depends on the other rows of its query."""
+        check_is_fitted(self)
         *transformers, ranker = self.steps_
         return any(_asks(step, "transform") for step in transformers) or ranker.compares_items_
 

@@ -6,19 +6,24 @@ items and tensors of PyTorch go in; arrays come out. The call stands at the top 
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any, final
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
 
 from rankwise.core.arrays import Matrix
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import on_host
 from rankwise.core.queries import TrainingData
 from rankwise.io.comparisons import read_items
+from rankwise.io.feature_columns import columns_kept, kept_columns
 from rankwise.io.frames import (
     comparisons_of_rows,
+    features_by_rules,
+    features_in_forms,
     features_to_learn,
     is_frame,
     is_named,
@@ -26,6 +31,24 @@ from rankwise.io.frames import (
     names_of_rows,
     read_columns,
 )
+
+
+@final
+@dataclass(frozen=True)
+class RawColumns:
+    """Which columns of a raw table are features, and which of them categories, as in `read_table`.
+
+    Parameters
+    ----------
+    features, categories : str, sequence of str or None
+        Names, patterns and ranges; None to find out.
+    others : tuple of str
+        Columns that hold something else.
+    """
+
+    features: str | Sequence[str] | None = None
+    categories: str | Sequence[str] | None = None
+    others: tuple[str, ...] = ()
 
 
 def read_training(
@@ -40,7 +63,7 @@ def read_training(
     *,
     ties: Any = "drop",
     cost: Any = "magnitude",
-    others: Collection[str] = (),
+    raw: RawColumns | None = None,
 ) -> tuple[Matrix, TrainingData]:
     """Read and check what ``fit`` was given.
 
@@ -64,8 +87,9 @@ def read_training(
     ties, cost : optional
         Of a least-squares ranker: with ``ties="keep"`` ties among comparisons by name become pairs
         with a margin of 0; otherwise they are left out.
-    others : names of columns
-        Columns of X that hold something else.
+    raw : RawColumns, optional
+        Of a ranker that takes raw tables: columns of a frame are read by the rules of files, and
+        ``table_columns_`` of the ranker says how.
 
     Returns
     -------
@@ -75,8 +99,9 @@ def read_training(
         All else.
     """
     given = (X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
+    vars(ranker).pop("table_columns_", None)
     if not all(_is_numeric(value) for value in given):
-        given = _as_arrays(ranker, *given, ties, cost, others)
+        given = _as_arrays(ranker, *given, ties, cost, raw)
     rows = ranker._check_rows(given[0], reset=True)
     return rows, TrainingData.of(rows.shape[0], *given[1:])
 
@@ -99,7 +124,7 @@ def _as_arrays(
     pair_weight: Any,
     ties: Any,
     cost: Any,
-    beside: Collection[str],
+    raw: RawColumns | None,
 ) -> tuple[Any, ...]:
     """Return the arguments of `read_training` with names replaced and tensors on the host."""
     pairs, pair_margin, pair_weight = map(on_host, (pairs, pair_margin, pair_weight))
@@ -107,28 +132,63 @@ def _as_arrays(
     if is_named(pairs):
         refuse_beside_names(pair_weight=pair_weight, pair_margin=pair_margin)
         others = [value for value in (y, qid, sample_weight) if isinstance(value, str)]
-        others += beside
+        others += () if raw is None else raw.others
         table = comparisons_of_rows(X, pairs, others)
         pairs, pair_margin, pair_weight = table.edges(keep_ties=_keeps_ties(ties, cost))
         X = read_items(X, others)[1] if is_frame(X) else X
     # columns by name
-    scored = read_scored(ranker, X, y, qid, sample_weight, beside)
+    scored = read_scored(ranker, X, y, qid, sample_weight, raw)
     return *scored, pairs, pair_margin, pair_weight
 
 
 def read_scored(
-    ranker: Any, X: Any, y: Any, qid: Any, sample_weight: Any, others: Collection[str] = ()
+    ranker: Any, X: Any, y: Any, qid: Any, sample_weight: Any, raw: RawColumns | None = None
 ) -> tuple[Any, Any, Any, Any]:
     """Return features, scores, queries and weights, with columns of X in place of their names.
 
     The parameters are those of `read_training`; nothing is checked but the columns.
     """
-    named = [value for value in (y, qid, sample_weight, *others) if isinstance(value, str)]
-    columns = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
-    y, qid, sample_weight = map(on_host, columns)
-    takes_words = is_frame(X) and ranker.__sklearn_tags__().input_tags.string
-    features = features_to_learn(X, named, has_qid=qid is not None, takes_words=takes_words)
-    return on_host(features), y, qid, sample_weight
+    roles = {"y": y, "qid": qid, "sample_weight": sample_weight}
+    roles = {role: name for role, name in roles.items() if isinstance(name, str)}
+    named, has_qid = [*roles.values(), *(() if raw is None else raw.others)], qid is not None
+    given = read_columns(X, y=y, qid=qid, sample_weight=sample_weight)
+    if raw is None:
+        features = features_to_learn(X, named, has_qid=has_qid)
+    else:
+        features, columns = features_by_rules(
+            X,
+            named,
+            has_qid=has_qid,
+            qid=roles.get("qid"),
+            features=raw.features,
+            categories=raw.categories,
+        )
+        if columns is not None:
+            columns = columns._replace(y=roles.get("y"))
+            ranker.table_columns_ = kept_columns(columns)
+    return on_host(features), *map(on_host, given)
+
+
+def require_qid(ranker: Any, method: str, advice: str) -> None:
+    """Refuse a call without queries of a ranker that was fitted with them."""
+    check_is_fitted(ranker)
+    if ranker.fitted_with_qid_:
+        raise InvalidInputError(
+            f"`{method}` must be given `qid`, since this ranker was fitted with it: scores are "
+            f"comparable only within a query. {advice}"
+        )
+
+
+def known_rows(ranker: Any, X: Any) -> Any:
+    """Return features of a frame by the names they had in ``fit``, their cells read as then.
+
+    Anything that is no frame is returned as it is.
+    """
+    known, kept = (vars(ranker).get(key) for key in ("feature_names_in_", "table_columns_"))
+    features = known_features(X, known)
+    if known is None or kept is None or not is_frame(features):
+        return features
+    return features_in_forms(features, columns_kept(kept, known))
 
 
 def _keeps_ties(ties: Any, cost: Any) -> bool:
@@ -148,8 +208,7 @@ def read_rows(ranker: Any, X: Any) -> Matrix:
 
     Their order does not matter, and other columns are ignored.
     """
-    features = known_features(X, vars(ranker).get("feature_names_in_"))
-    return ranker._check_rows(on_host(features), reset=False)
+    return ranker._check_rows(on_host(known_rows(ranker, X)), reset=False)
 
 
 def read_comparisons_of(

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import rankwise
@@ -34,8 +35,8 @@ def test_the_better_of_what_the_engine_runs_is_saved_and_exported(succeed, folde
     assert "no server was run" in printed
     name = json.loads((folder / "m.json").read_text())["model"]["model"]["type"]
     assert name == {"linear": "model/linear", "trees": "model/xgboost+json"}[kind]
-    loaded = rankwise.load(folder / "model")
-    assert loaded.score(X, y, qid=QID) > 0.8
+    rows = pd.DataFrame(X, columns=["bm25", "age", "clicks"])
+    assert rankwise.load(folder / "model").score(rows, y, qid=QID) > 0.8
 
 
 def test_engines_of_trees_get_trees(succeed, folder):
@@ -51,9 +52,15 @@ def test_engines_of_trees_get_trees(succeed, folder):
     [
         (("--validate", "train.csv"), "--validate must not come with --for"),
         (("--group", "bm25"), "--group must not come with --for"),
-        (("--drop", "query"), "must name queries for --for solr"),
     ],
 )
 def test_what_makes_no_sense_is_refused(refuse, folder, options, message):
     table(folder, STRAIGHT)
     assert message in refuse("fit", "train.csv", "-o", "model", "--for", "solr", *options)
+
+
+def test_a_search_engine_needs_queries(run, folder):
+    write_table(folder / "items.csv", {"bm25": X[:, 0], "grade": STRAIGHT})
+    result = run("fit", "items.csv", "-o", "model", "--for", "solr")
+    assert result.exit_code == 2
+    assert "must name queries for --for solr" in result.stderr

@@ -20,7 +20,7 @@ def test_options_reach_the_ranker(fit, folder):
 def test_features_are_printed_in_the_order_of_their_choice(succeed, tmp_path):
     printed = succeed("fit", "greedy", "train.txt", "-o", tmp_path / "model")
     ranker = rankwise.load(tmp_path / "model")
-    names = ", ".join(map(str, ranker.features_))
+    names = ", ".join(f"x{at + 1}" for at in ranker.features_)
     assert f"The features, in the order of their choice: {names}." in printed
     assert "Judged on what was left out as the features were chosen" in printed
     assert "end of the grid" not in printed

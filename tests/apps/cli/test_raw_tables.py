@@ -43,21 +43,27 @@ def test_text_and_blanks_are_learned_from_and_columns_are_remembered(run, folder
     result = run(*shop, "--qid", "search_id", "--y", "relevance")
     assert result.exit_code == 0, result.output + result.stderr
     said = " ".join(result.output.split())
-    assert "features from Category, BM25, Price" in said
-    assert "items from 'doc_id'; features from Category, BM25, Price;" in said
+    assert "items from 'doc_id'; features from Category, BM25, Price, Added;" in said
     assert "left out Title (text that differs from row to row)" in said
-    assert "Added (dates: name it as `time`, or give a number, such as the age in days)" in said
+    assert "Added as numbers (days since 1970)" in said
     model = rankwise.load(folder / "shop.model")
     assert model.table_columns_ == {
         "y": ["Relevance"],
         "qid": ["Search_ID"],
         "item": ["doc_id"],
         "categories": ["Category"],
+        "formed": ["Added"],
+        "forms": ["days since 1970"],
+        "left_out": ["Title"],
+        "reasons": ["text that differs from row to row"],
     }
     result = run("predict", "shop.model", "later.csv", "-o", "later.scores.csv")
     assert result.exit_code == 0, result.output + result.stderr
     data = read_table(
-        folder / "later.csv", features=["Category", "BM25", "Price"], categories=["Category"]
+        folder / "later.csv",
+        features=["Category", "BM25", "Price", "Added"],
+        categories=["Category"],
+        forms={"Added": "days since 1970"},
     )
     ranked = read_ranked(folder / "later.scores.csv")
     assert ranked.items[0].startswith("D300")
@@ -87,6 +93,16 @@ def test_a_column_of_dates_makes_later_queries_judge(run, folder, shop):
     assert "nowhere" in result.stderr
 
 
+def test_features_are_held_to_fall_by_name(run, folder, shop):
+    result = run(*shop, "--monotone", "Price=-1,BM25=1")
+    assert result.exit_code == 0, result.output + result.stderr
+    assert rankwise.load(folder / "shop.model").monotone == {2: -1, 1: 1}
+    for wrong in ("Prise=-1", "Price=2", "Price"):
+        result = run(*shop, "--monotone", wrong)
+        assert result.exit_code == 2
+        assert "--monotone must name features with 1 or -1" in " ".join(result.stderr.split())
+
+
 def test_a_raw_model_is_explained_reported_exported_and_served(run, folder, shop):
     for extra in ("jinja2", "matplotlib", "onnxruntime", "starlette"):
         pytest.importorskip(extra)
@@ -111,6 +127,16 @@ def test_a_raw_model_is_explained_reported_exported_and_served(run, folder, shop
         answer = client.post("/rank", content=json.dumps({"items": items}))
         assert answer.status_code == 200, answer.text
         assert answer.json()["order"] == [0, 1]
+        items[0]["Added"], items[1]["Added"] = "2024-05-01", "2024-05-02"
+        answer = client.post("/rank", content=json.dumps({"items": items}))
+        days = [19844.0, 19845.0]
+        for item, day in zip(items, days, strict=True):
+            item["Added"] = day
+        assert client.post("/rank", content=json.dumps({"items": items})).json() == answer.json()
+        items[0]["Added"] = "soon"
+        answer = client.post("/rank", content=json.dumps({"items": items}))
+        assert "'Added' must hold numbers (days since 1970): got 'soon'" in answer.json()["error"]
+        items[0]["Added"] = None
         items[0]["BM25"] = "high"
         answer = client.post("/rank", content=json.dumps({"items": items}))
         assert answer.status_code == 400
@@ -138,12 +164,19 @@ def test_text_in_a_column_of_numbers_is_refused_later(run, folder, shop):
     assert "column 'BM25': expected a number, as was learned from, got 'high'" in said
 
 
-def test_decimal_commas_are_refused(run, folder, shop):
-    text = (folder / "shop.csv").read_text("utf-8-sig").replace(".", ",")
-    (folder / "commas.csv").write_text(text)
-    result = run("fit", "commas.csv", "-o", "x.model")
-    assert result.exit_code == 2
-    assert "Decimal commas are not read" in " ".join(result.stderr.split())
+def test_decimal_commas_are_read_and_said(run, folder, shop):
+    for name in ("shop", "later"):
+        text = (folder / f"{name}.csv").read_text("utf-8-sig").replace(".", ",")
+        (folder / f"{name}-commas.csv").write_text(text)
+    result = run("fit", "shop-commas.csv", "-o", "commas.model", "--time-budget", 1e-6)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.stdout.split())
+    assert "BM25 as numbers (decimal commas); Price as numbers (decimal commas)" in said
+    assert run("fit", "shop.csv", "-o", "points.model", "--time-budget", 1e-6).exit_code == 0
+    for sign, name in (("points", "later.csv"), ("commas", "later-commas.csv")):
+        result = run("predict", f"{sign}.model", name, "-o", f"{sign}.csv")
+        assert result.exit_code == 0, result.output
+    assert (folder / "commas.csv").read_text() == (folder / "points.csv").read_text()
 
 
 def test_blanks_without_queries_are_learned_from(run, folder):

@@ -180,7 +180,8 @@ def test_lazy_predictions_and_ranks():
     np.testing.assert_allclose(ranker.predict(rows).compute(), expected.predict(X))
     for k in (None, 1, 3):
         np.testing.assert_array_equal(ranker.rank(rows, qid, k).compute(), expected.rank(X, qid, k))
-    np.testing.assert_array_equal(ranker.rank(rows).compute(), expected.rank(X))
+    with pytest.raises(InvalidInputError, match="`rank` must be given `qid`"):
+        ranker.rank(rows)
     with pytest.raises(InvalidInputError, match="`k` must be at least 1: got 0"):
         ranker.rank(rows, qid, 0)
 

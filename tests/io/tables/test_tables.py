@@ -246,6 +246,23 @@ def test_plain_text_is_read_by_the_kernel_in_parts_as_by_python(
     assert quick[1][0].dtype == np.int64
 
 
+@pytest.mark.parametrize("odd", ["", '"quoted, cell",,x\n', "too few\n"])
+def test_different_cells_are_those_of_a_look_at_each(tmp_path, odd):
+    rng = np.random.default_rng(0)
+    words = np.array(["a", "b", "", " é ", "model a", "model b", "1.0", "1", "None", "  "])
+    rows = rng.choice(words, (300, 3)).tolist()
+    path = tmp_path / "a.csv"
+    path.write_text("x,y,z\n" + "".join(",".join(row) + "\n" for row in rows) + odd)
+    table, columns = open_table(path), ["z", "x"]
+    if odd == "too few\n":
+        with pytest.raises(DataFileError, match="expected 3 cells as in the header"):
+            table.coded(columns)
+        return
+    for column, cells in zip(table.coded(columns), table.cells(columns), strict=True):
+        assert column.values[column.code].tolist() == cells
+        assert len({*column.values.tolist()}) == len(column.values)
+
+
 ODD_LINES = ["", " ", "1,2", "1,2,3,4", "1,,3", ",2,3", "1,2,nan", "1,2,1e999", "x,2,3", "1,2,3x"]
 ODD_LINES += ['"1",2,3', "1 2,2,3", "0." + "3" * 40 + ",2,3", "\t1,2,3", "1;2;3", "0x1,2,3"]
 

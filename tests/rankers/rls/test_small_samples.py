@@ -211,3 +211,25 @@ def test_shuffles_are_followed_by_a_bar(capsys):
     assert "permutation_test" in capsys.readouterr().out
     silent = permutation_test(X, X[:, 0], n_permutations=70, random_state=0)
     np.testing.assert_array_equal(found.null, silent.null)
+
+
+@pytest.mark.parametrize(
+    "labels", [("control", "tumour"), (False, True), (0, 1)], ids=["text", "truth", "numbers"]
+)
+def test_labels_of_any_kind_give_the_values_of_numbers(labels):
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(24, 3))
+    y = (X[:, 0] + 0.5 * rng.normal(size=24) > 0).astype(int)
+    given = np.array([labels[k] for k in y], dtype=object)
+    for positive in (0, 1):
+        truth = (y == positive).astype(float)
+        found = leave_pair_out_auc(X, given, positive=labels[positive])
+        assert found.value == leave_pair_out_auc(X, truth).value
+        options = {"n_permutations": 9, "random_state": 0}
+        tested = permutation_test(X, given, positive=labels[positive], **options)
+        assert tested.value == permutation_test(X, truth, **options).value
+    if isinstance(labels[0], str):
+        expected = leave_pair_out_auc(X, given, positive="tumour").value
+        assert leave_pair_out_auc(X, given).value == expected
+    with pytest.raises(InvalidInputError, match="`positive` must be one of"):
+        leave_pair_out_auc(X, given, positive="healthy")

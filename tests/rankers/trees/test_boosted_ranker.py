@@ -1,10 +1,13 @@
 """Boosted trees: exact derivatives, any order, any grades, and honest numbers of trees."""
 
 import signal
+from itertools import islice
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import approx_fprime
+from sklearn.base import clone
 
 import rankwise
 from problems import problem
@@ -207,9 +210,8 @@ def test_staged_scores_are_those_of_refits_without_each_fold():
     problem = TreeProblem.of(X, data, 63)
     folds = Folds.random(3, data.queries.index, np.random.default_rng(0))
     ranker = BoostedRanker(n_trees=30, early_stopping=False, max_bins=63, random_state=0)
-    scores = staged_scores(
-        [problem] * folds.n_folds, ranker, folds, 10, lambda stages: len(stages) < 2
-    )
+    stages = staged_scores([problem] * folds.n_folds, ranker, folds, 10)
+    scores = np.stack(list(islice(stages, 2)))
     assert scores.shape == (2, len(y))
     for k in range(3):
         kept, out = folds.fold != k, folds.fold == k
@@ -227,3 +229,44 @@ def test_large_queries_are_refused_by_lambdarank_only():
     with pytest.raises(InvalidInputError, match="at most 10,000 items in a query: got 10,001"):
         BoostedRanker("lambdarank", **options).fit(X, X[:, 0].round())
     assert BoostedRanker("rank_rls", **options).fit(X, X[:, 0].round()).n_trees_ == 1
+
+
+def noisy(seed=0, n_queries=60):
+    """Draw items whose grades fall with the first feature, roughly."""
+    rng = np.random.default_rng(seed)
+    X, qid = rng.normal(size=(n_queries * 8, 3)), np.repeat(np.arange(n_queries), 8)
+    return X, np.round(np.sin(3.0 * X[:, 0]) - X[:, 0] + X[:, 1] + rng.normal(size=len(X))), qid
+
+
+@pytest.mark.parametrize("loss", ["rank_rls", "squared_hinge", "lambdarank"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_scores_only_rise_or_fall_in_a_monotone_feature(loss, sign):
+    X, y, qid = noisy()
+    grid = np.repeat(X[:50], 40, axis=0)
+    grid[:, 0] = np.tile(np.linspace(-3.0, 3.0, 40), 50)
+
+    def steps(monotone):
+        ranker = BoostedRanker(
+            loss, n_trees=40, early_stopping=False, monotone=monotone, random_state=0
+        ).fit(X, y, qid=qid)
+        return np.diff(ranker.predict(grid).reshape(50, 40), axis=1)
+
+    assert (sign * steps({0: sign})).min() >= 0.0
+    assert (sign * steps(None)).min() < 0.0
+
+
+def test_monotone_features_are_checked():
+    X, y, qid = noisy(n_queries=10)
+    frame = pd.DataFrame(X, columns=["price", "size", "age"])
+    for wrong, message in (
+        ({"prise": -1}, "by name, or by position from 0 to 2: got 'prise'"),
+        ({3: 1}, "got 3"),
+        ({0: 2}, "may only fall: got 2 for 0"),
+        ("price", "must map features to 1 or -1"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            BoostedRanker(n_trees=2, early_stopping=False, monotone=wrong).fit(frame, y, qid=qid)
+    ranker = BoostedRanker(n_trees=9, early_stopping=False, random_state=0)
+    by_name = clone(ranker).set_params(monotone={"price": -1}).fit(frame, y, qid=qid)
+    by_place = clone(ranker).set_params(monotone={0: -1}).fit(X, y, qid=qid)
+    np.testing.assert_array_equal(by_name.predict(frame), by_place.predict(X))

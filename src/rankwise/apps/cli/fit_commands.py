@@ -84,6 +84,15 @@ class RawCommand(FitCommand, ABC):
         column("Column of dates: choose and measure on later queries than were learned from."),
     ] = None
 
+    monotone: Annotated[
+        str | None,
+        option(
+            "Features in which scores may only rise (1) or fall (-1), such as price=-1.",
+            "FEATURE=1,...",
+            panel=CHOICE,
+        ),
+    ] = None
+
     @property
     def layout(self) -> DataLayout:
         """How to read the data files: the column of dates is no feature."""

@@ -17,6 +17,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries
 from rankwise.io.svmlight import ZeroBased
 from rankwise.rankers.base import PointRanker
+from rankwise.rankers.reading import require_qid
 
 
 class DaskRanker(BaseEstimator, ABC):
@@ -97,7 +98,8 @@ class DaskRanker(BaseEstimator, ABC):
         X : Dask array or dataframe, (n_items, n_features)
             The rows.
         qid : as in `fit`, optional
-            The query of each row; by default all rows form one ranking.
+            The query of each row; must be given if `fit` had one, by default all rows form one
+            ranking.
         k : int, optional
             Keep only the best k of each query.
 
@@ -109,6 +111,9 @@ class DaskRanker(BaseEstimator, ABC):
         check_is_fitted(self)
         if k is not None and k < 1:
             raise InvalidInputError(f"`k` must be at least 1: got {k}.")
+        if qid is None:
+            advice = "For items of a single query, give one id for all."
+            require_qid(self.ranker_, "rank", advice)
         engine = Engine(self.client)
         scored = blocks_with_ids(X, qid)
         parts = [

@@ -15,6 +15,7 @@ from rankwise.rankers.dorm.dorm_cv import DORMCV
 from rankwise.rankers.kpcrank.kpc_rank import KPCRank, KPCRankCV
 from rankwise.rankers.linear.linear_rank_rls import LinearRankRLS
 from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.rls.greedy_rank_rls import GreedyRankRLS
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.rankers.scoring_function import scoring_function
@@ -22,8 +23,8 @@ from rankwise.rankers.svm.rank_svm import RankSVM
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker
 
 CONVERTED: tuple[type, ...] = (
-    RankRLS, RankRLSCV, LinearRankRLS, KPCRank, KPCRankCV, RankSVM, DORM, DORMCV, PreferenceGP,
-    BoostedRanker, RankerPipeline, SearchRanker, AutoRanker,
+    RankRLS, RankRLSCV, GreedyRankRLS, LinearRankRLS, KPCRank, KPCRankCV, RankSVM, DORM, DORMCV,
+    PreferenceGP, BoostedRanker, RankerPipeline, SearchRanker, AutoRanker,
 )  # fmt: skip
 ML_VERSION = 3
 """The operators of trees that every skl2onnx in use knows."""

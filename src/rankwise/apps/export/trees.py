@@ -177,7 +177,7 @@ def write_plugin(trees: Trees, name: str, names: Sequence[str]) -> str:
 
 
 def write_vespa(trees: Trees, name: str, names: Sequence[str]) -> str:  # noqa: ARG001
-    """Return XGBoost's dump in JSON, for ``models/NAME.json`` and ``xgboost("NAME.json")``."""
+    """Return XGBoost's dump in JSON, which Vespa reads by ``xgboost("NAME.json")``."""
     return json.dumps([dumped(tree, names) for tree in trees], ensure_ascii=False) + "\n"
 
 

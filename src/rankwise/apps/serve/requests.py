@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from rankwise.core.arrays import FloatArray, raw_rows
 from rankwise.core.checks import hint
 from rankwise.core.errors import RankwiseError
+from rankwise.io.feature_columns import numbers_in_form
 from rankwise.native.svmlight import parse_json_rows
 
 VALUES_AT_ONCE = 1 << 14
@@ -48,6 +49,8 @@ class ItemReader:
         Whether features may be text, or null for a blank.
     takes_blanks : bool
         Whether numbers may be null for a blank.
+    forms : tuple of (str, str)
+        How numbers may be written in words, for features by name: "$1,234.50", or a date.
     """
 
     n_features: int
@@ -55,6 +58,7 @@ class ItemReader:
     max_items: int
     takes_raw: bool = False
     takes_blanks: bool = False
+    forms: tuple[tuple[str, str], ...] = ()
 
     def rows(self, items: Any, where: str) -> FloatArray:
         """Return the rows of one query; ``where`` names it in errors."""
@@ -111,7 +115,19 @@ class ItemReader:
                 raise RequestError(f"{where}[{at}] must hold finite numbers.")
         rows = np.empty((len(items), self.n_features), dtype=object)
         rows[:] = items
+        for name, form in self.forms:
+            j = (self.names or ()).index(name)
+            for at, value in enumerate(rows[:, j].tolist()):
+                if isinstance(value, str):
+                    rows[at, j] = self._number(value, form, f"{where}[{at}]", name)
         return raw_rows(rows)
+
+    def _number(self, word: str, form: str, where: str, name: str) -> float:
+        """Return a number that is written as in the table that was learned from."""
+        found = numbers_in_form([word], form)
+        if found is None:
+            raise RequestError(f"{where}, {name!r} must hold numbers ({form}): got {word!r}.")
+        return float(found[0])
 
     def _numbers(self, item: Any, where: str) -> Any:
         """Return the features of an item that is a list, or an object with names.

@@ -22,6 +22,7 @@ from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
 from rankwise.core.sockets import listen_on
+from rankwise.io.feature_columns import columns_kept
 from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.scoring_function import predicted
 
@@ -403,6 +404,7 @@ def _service(
         limits[0],
         takes_raw=tags.string,
         takes_blanks=tags.allow_nan,
+        forms=columns_kept(getattr(ranker, "table_columns_", {}), ()).forms,
     )
     return RankService(ranker, reader, limits[1], wait, name, version)
 

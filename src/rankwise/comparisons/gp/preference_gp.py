@@ -702,7 +702,8 @@ class PreferenceGP(Ranker):
         judge : name, optional
             With ``tastes``: whose order; by default the common one.
         as_frame : bool
-            Return a pandas data frame with query, item, rank and score, in that order of rows.
+            Return a frame with query, item, rank and score, in that order of rows: of the library
+            that X is a frame of, pandas by default.
         items : (n_items,), optional
             The names of the items in the frame; by default row numbers.
 
@@ -729,7 +730,7 @@ class PreferenceGP(Ranker):
             items = names
         qid, items = map(on_host, read_columns(X, qid=qid, items=items))
         scores = on_host(self.predict(X, judge=judge))
-        order = self._in_order(scores, qid, k, as_frame=as_frame, items=items)
+        order = self._in_order(X, scores, qid, k, as_frame=as_frame, items=items)
         return as_given(order if as_frame or names is None else names[order], X)
 
     def predict_pair(

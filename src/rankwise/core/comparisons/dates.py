@@ -17,11 +17,13 @@ DAY = 86400.0
 UNITS = ((1e8, 1.0 / DAY), (1e11, 1e-3 / DAY), (1e14, 1e-6 / DAY), (1e17, 1e-9 / DAY))
 """From which numbers on they are seconds, or a thousandth of these and so on, in days."""
 
+DAY_FIRST, MONTH_FIRST = "day first", "month first"
+
 _YEAR_LAST = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})(?:[ T,]+(.*))?")
 _YEAR_FIRST = re.compile(r"(\d{4})[./](\d{1,2})[./](\d{1,2})(?:[ T,]+(.*))?")
 
 
-def as_days(date: Any, n_rows: int) -> FloatArray:
+def as_days(date: Any, n_rows: int, *, order: str = "") -> FloatArray:
     """Return days since 1970 of dates, one per row.
 
     Dates may be written as 2026-11-16, 16.11.2026, 2026/11/16 or 20261116, with or without a time.
@@ -32,6 +34,8 @@ def as_days(date: Any, n_rows: int) -> FloatArray:
     ----------
     date : (n_rows,)
     n_rows : int
+    order : str
+        What `order_of_dates` said of other dates of the column; by default these dates decide.
     """
     values = as_array("date", date)
     check_length("date", values, n_rows, "the table")
@@ -40,13 +44,20 @@ def as_days(date: Any, n_rows: int) -> FloatArray:
             f"`date` must hold one date for each row: got shape {values.shape}."
         )
     if values.dtype.kind in "OUST":
-        values = _read_words(values)
+        values = _read_words(values, order)
     if values.dtype.kind in "iuf":
         return _days_of_numbers(values.astype(np.float64))
     return _days_of_times(_as_times(values))
 
 
-def _read_words(values: NDArray[Any]) -> NDArray[Any]:
+def order_of_dates(words: list[str]) -> str:
+    """Return whether dates that end in the year begin with the day; empty if they are others."""
+    if not words or not _YEAR_LAST.fullmatch(words[0].strip()):
+        return ""
+    return DAY_FIRST if _is_day_first(words) else MONTH_FIRST
+
+
+def _read_words(values: NDArray[Any], order: str) -> NDArray[Any]:
     """Return numbers, times, or words that spell times as 2026-11-16."""
     words = values.tolist()
     blank = [row for row, word in enumerate(words) if is_blank(word)]
@@ -63,7 +74,8 @@ def _read_words(values: NDArray[Any]) -> NDArray[Any]:
         return np.array([_spelt(_YEAR_FIRST, word, (1, 2, 3, 4)) for word in words])
     if not _YEAR_LAST.fullmatch(words[0].strip()):
         return np.array([word.strip() for word in words])
-    places = (4, 3, 1, 5) if _is_day_first(words) else (4, 1, 3, 5)
+    order = order or order_of_dates(words)
+    places = (4, 3, 1, 5) if order == DAY_FIRST else (4, 1, 3, 5)
     return np.array([_spelt(_YEAR_LAST, word, places) for word in words])
 
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.comparisons.column import Column
 from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.io.data import hint_for
@@ -30,8 +31,10 @@ from rankwise.io.numbers import (
     ids_at,
     integers_or_texts,
     quoted,
+    texts_at,
 )
 from rankwise.io.tables.table import CellError, DataTable, arrow_buffer, pyarrow_with
+from rankwise.native.names import number_texts
 from rankwise.native.svmlight import parse_table
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -116,7 +119,16 @@ class CsvTable(DataTable):
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]] | None:
         """Read text without quotes; return None if it needs a closer look."""
-        wanted = [*(name for columns in numbers for name in columns), *ids]
+        found = self._parsed(numbers, ids)
+        if found is None:
+            return None
+        return found[0], [ids_at(self.text, places) for places in found[1]]
+
+    def _parsed(
+        self, numbers: Sequence[Sequence[str]], words: Sequence[str], *, may_be_blank: bool = False
+    ) -> tuple[list[FloatArray], NDArray[np.int64]] | None:
+        """Return numbers, and where words begin and end; None for text of another form."""
+        wanted = [*(name for columns in numbers for name in columns), *words]
         is_plain = len(set(wanted)) == len(wanted) and self.delimiter in KNOWN_DELIMITERS
         if not is_plain or self.text.find(b'"', self.body) >= 0:
             return None
@@ -125,27 +137,27 @@ class CsvTable(DataTable):
         # one array for all numbers, and where each column of the text stands in it
         sizes = [n_rows * len(columns) for columns in numbers]
         place, step, word = np.full((3, len(self.header)), -1)
-        starts = np.append(0, np.cumsum(sizes))
+        starts = np.cumsum([0, *sizes])
         for start, columns in zip(starts.tolist(), numbers, strict=False):
             for j, name in enumerate(columns):
                 at = self.header.index(name)
                 place[at], step[at] = start + j, len(columns)
-        for k, name in enumerate(ids):
+        for k, name in enumerate(words):
             word[self.header.index(name)] = k
-        out, spans = np.empty(starts[-1]), np.empty((len(ids), n_rows, 2), dtype=np.int64)
+        out, spans = np.empty(starts[-1]), np.empty((len(words), n_rows, 2), dtype=np.int64)
         letters, sign = np.frombuffer(self.text, dtype=np.uint8), ord(self.delimiter)
         is_read = [False] * (len(edges) - 1)
 
         def read(k: int) -> None:
             (begin, row), (end, last) = edges[k : k + 2]
-            found = parse_table(letters, begin, end, sign, row, place, step, out, word, spans)
-            is_read[k] = found == last
+            where = place, step, out, word, spans
+            is_read[k] = last == parse_table(letters, begin, end, sign, row, *where, may_be_blank)
 
         in_threads(read, len(is_read))
         if n_rows == 0 or not all(is_read):
             return None
         matrices = [out[a:b].reshape(n_rows, -1) for a, b in pairwise(starts.tolist())]
-        return matrices, [ids_at(self.text, places) for places in spans]
+        return matrices, spans
 
     def _edges(self) -> list[tuple[int, int]]:
         """Return where parts of the text begin, and the row there; the last is the end."""
@@ -243,6 +255,19 @@ class CsvTable(DataTable):
             for place, words in zip(places, found, strict=True):
                 words.extend(decode(row.cells[place]) for row in block)
         return found
+
+    def coded(self, columns: Sequence[str]) -> list[Column]:
+        """Return the different cells of columns as text, each once."""
+        found = self._parsed([], columns, may_be_blank=True)
+        if found is None:
+            return super().coded(columns)
+        return [self._numbered(spans) for spans in found[1]]
+
+    def _numbered(self, spans: NDArray[np.int64]) -> Column:
+        code = np.empty(len(spans), dtype=np.int64)
+        letters = np.frombuffer(self.text, dtype=np.uint8)
+        first = number_texts(letters, spans[:, 0], spans[:, 1], code)
+        return Column(np.array(texts_at(self.text, spans[first]), dtype=object), code)
 
     def _blocks(self) -> Iterator[list[_Row]]:
         """Read some rows at a time."""

@@ -5,8 +5,7 @@ import io
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Self, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import listed
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.data import ColumnNames, ItemColumns, RankingData, hint_for, is_decimal_comma
+from rankwise.io.data import ColumnNames, ItemColumns, RankingData
+from rankwise.io.feature_columns import FeatureRules
 from rankwise.io.files import format_suffix, open_write
 from rankwise.io.tables.arrow import (
     EXCEL_SUFFIXES,
@@ -30,9 +30,6 @@ from rankwise.io.tables.table import CellError, DataTable
 TABLE_SUFFIXES = {*DELIMITERS, *PARQUET_SUFFIXES, *EXCEL_SUFFIXES, *JSON_SUFFIXES}
 """The suffixes of tables, without that of a compression."""
 
-BLANKS = {"", "na", "n/a", "#n/a", "nan", "null", "none", "?"}
-"""What stands for a blank among numbers, in any case."""
-
 
 def read_table(
     path: str | os.PathLike[str],
@@ -45,6 +42,7 @@ def read_table(
     find_item: bool = False,
     categories: str | Sequence[str] | None = None,
     positive: str | None = None,
+    forms: Mapping[str, str] | None = None,
 ) -> RankingData:
     r"""Read items from a CSV, TSV, JSON, JSON lines, Parquet or Excel file with named columns.
 
@@ -80,12 +78,15 @@ def read_table(
     categories
         For rankers that take raw tables, such as `AutoRanker`: the features that hold text. Other
         features may then have blanks, which become NaN. ``"auto"`` finds the columns of text, and
-        leaves out columns of ids, dates, or text that differs from row to row, unless ``features``
-        names them; ``columns`` of the result says which. Names beside ``"auto"`` are columns of
-        numbers to be taken as text, such as the ids of brands.
+        leaves out columns of ids, or of text that differs from row to row, unless ``features``
+        names them; dates, True and False, percentages and numbers such as ``$1,234.50`` or
+        ``1.234,5`` become numbers. ``columns`` of the result says which. Names beside ``"auto"``
+        are columns of numbers to be taken as text, such as the ids of brands.
     positive
         The label that should rank above all others, where the column of scores holds labels: rows
         with it have the score 1, others 0. True and False need no such choice.
+    forms
+        How numbers are written in some features: ``columns.forms`` of another file.
 
     Raises
     ------
@@ -113,10 +114,10 @@ def read_table(
     labels = _labels(names, table, columns.y, positive)
     scored = [if_any(columns.y if labels is None else None)]
     others = scored, [*if_any(columns.qid), *if_any(columns.item)]
-    raw = _RawFeatures.of(table, names, categories, are_named=features is not None, has_qid=has_qid)
+    rules = _rules(names, categories, forms, are_named=features is not None, has_qid=has_qid)
     try:
-        if raw.text:
-            (X, columns), ((targets,), ids) = raw.read(columns), table.read(*others)
+        if rules.text or rules.forms:
+            (X, columns), ((targets,), ids) = _raw_rows(table, columns, rules), table.read(*others)
         else:
             (X, targets), ids = table.read([columns.features, *others[0]], others[1])
     except CellError as error:
@@ -124,20 +125,20 @@ def read_table(
             if {word.casefold() for word in table.words(columns.y)} <= {"true", "false"}:
                 return read_table(
                     path, y=y, qid=qid, features=features, drop=drop, item=item,
-                    find_item=find_item, categories=categories, positive="true",
+                    find_item=find_item, categories=categories, positive="true", forms=forms,
                 )  # fmt: skip
             raise DataFileError(
                 f"{error} Scores are numbers, higher is better: for two groups write 1 for one "
                 "and 0 for the other, or say with positive=... which label ranks above."
             ) from error
         is_feature = error.column in columns.features
-        if categories is None or raw.text or not is_feature:
+        if categories is None or rules.text or rules.forms or not is_feature:
             raise _with_hint(error, are_named=features is not None or not is_feature) from error
-        (X, columns), ((targets,), ids) = raw.read(columns), table.read(*others)
+        (X, columns), ((targets,), ids) = _raw_rows(table, columns, rules), table.read(*others)
     if features is None:
         for name, values in zip(columns.features, X.T, strict=True):
             cells = None if name in columns.categories else values.astype(float)
-            if name not in raw.text:
+            if name not in rules.text:
                 names.refuse_id(name, cells, has_qid=has_qid)
     y_given = labels if labels is not None else targets[:, 0] if columns.y is not None else None
     return RankingData(
@@ -185,111 +186,31 @@ def _is_same(word: str, other: str) -> bool:
         return False
 
 
-@final
-@dataclass(frozen=True, eq=False)
-class _RawFeatures:
-    """How to read features that may hold text and blanks.
-
-    Parameters
-    ----------
-    table, names
-        The file and its columns.
-    text
-        The columns that are known to hold text.
-    finds_text
-        Whether other columns of text are found.
-    are_named
-        Whether the features were named; if so, none is left out.
-    has_qid
-        Whether a column holds the queries.
-    """
-
-    table: DataTable
-    names: ColumnNames
-    text: tuple[str, ...]
-    finds_text: bool
-    are_named: bool
-    has_qid: bool
-
-    @classmethod
-    def of(
-        cls,
-        table: DataTable,
-        names: ColumnNames,
-        categories: str | Sequence[str] | None,
-        *,
-        are_named: bool,
-        has_qid: bool,
-    ) -> Self:
-        """Take ``"auto"``, names of columns, or both."""
-        asked = [categories] if isinstance(categories, str) else list(categories or ())
-        known = tuple(names.chosen([name for name in asked if name != "auto"], "categories"))
-        return cls(table, names, known, "auto" in asked, are_named, has_qid)
-
-    def read(self, columns: ItemColumns) -> tuple[NDArray[Any], ItemColumns]:
-        """Return the features, and the columns with the categories and those left out."""
-        kept: dict[str, Any] = {}
-        text, left_out = [], []
-        for name, words in zip(columns.features, self.table.cells(columns.features), strict=True):
-            values = self._values(name, words)
-            reason = None if self.are_named else self._why_left_out(name, words, values)
-            if reason is not None:
-                left_out.append((name, reason))
-                continue
-            if values is None:
-                text.append(name)
-            kept[name] = [word or None for word in words] if values is None else values
-        n_items = len(next(iter(kept.values()), ()))
-        X = np.empty((n_items, len(kept)), dtype=object if text else float)
-        for j, cells in enumerate(kept.values()):
-            X[:, j] = cells
-        return X, columns._replace(
-            features=list(kept),
-            categories=tuple(text),
-            left_out=(*columns.left_out, *left_out),
-        )
-
-    def _values(self, name: str, words: list[str]) -> FloatArray | None:
-        """Return the numbers of a column; None if it holds text, where text is allowed."""
-        if name in self.text:
-            return None
-        values = _numbers_or_blanks(words)
-        if values is None:
-            self._refuse_text(name, words)
-        return values
-
-    def _refuse_text(self, name: str, words: list[str]) -> None:
-        """Refuse text where numbers were learned from, and numbers with a decimal comma."""
-        wrong = next(
-            at for at, word in enumerate(words) if word and _numbers_or_blanks([word]) is None
-        )
-        hint = hint_for(words[wrong], name)
-        if not self.finds_text or is_decimal_comma(words[wrong]):
-            expected = "a number or a blank" if self.finds_text else "a number, as was learned from"
-            got = repr(words[wrong])
-            raise CellError(self.names.owner, f"row {wrong + 1}", name, expected, got, hint)
-
-    def _why_left_out(self, name: str, words: list[str], values: FloatArray | None) -> str | None:
-        if values is None:
-            return (
-                None
-                if name in self.text
-                else self.names.why_no_category(name, words, has_qid=self.has_qid)
-            )
-        return "blank everywhere" if np.isnan(values).all() else None
+def _raw_rows(
+    table: DataTable, columns: ItemColumns, rules: FeatureRules
+) -> tuple[NDArray[Any], ItemColumns]:
+    """Return features that may hold text and blanks, and the columns with what was found."""
+    ids = None if columns.qid is None or not rules.finds else table.words(columns.qid)
+    kept, columns = rules.read(columns, table.cells(columns.features), ids)
+    n_items = len(next(iter(kept.values()), ()))
+    X = np.empty((n_items, len(kept)), dtype=object if columns.categories else float)
+    for j, cells in enumerate(kept.values()):
+        X[:, j] = cells
+    return X, columns
 
 
-def _numbers_or_blanks(words: list[str]) -> FloatArray | None:
-    """Return cells as numbers, NaN for blanks; None if a cell is neither."""
-    known = [word if word.lower() not in BLANKS else "nan" for word in words]
-    try:
-        values = np.array(known, dtype=np.str_).astype(float)
-    except ValueError:
-        return None
-    plain = int(np.count_nonzero(np.isnan(values))) == known.count("nan")
-    if np.isinf(values).any() or not plain or any("_" in word for word in known):
-        return None
-    return values
+def _rules(
+    names: ColumnNames,
+    categories: str | Sequence[str] | None,
+    forms: Mapping[str, str] | None,
+    *,
+    are_named: bool,
+    has_qid: bool,
+) -> FeatureRules:
+    """Return the rules of `read_table` for features."""
+    asked = [categories] if isinstance(categories, str) else list(categories or ())
+    known = tuple(names.chosen([name for name in asked if name != "auto"], "categories"))
+    return FeatureRules(names, has_qid, known, forms or {}, "auto" in asked, are_named)
 
 
 def write_table(path: str | os.PathLike[str], columns: Mapping[str, ArrayLike]) -> None:

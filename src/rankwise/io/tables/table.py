@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
+from rankwise.core.comparisons.column import Column
 from rankwise.core.errors import DataFileError, MissingExtraError
 from rankwise.io.data import date_hint
 
@@ -60,6 +61,10 @@ class DataTable(ABC):
     @abstractmethod
     def cells(self, columns: Sequence[str]) -> list[list[str]]:
         """Return the cells of each column as text, empty for blanks."""
+
+    def coded(self, columns: Sequence[str]) -> list[Column]:
+        """Return the different cells of each column as text, each once."""
+        return [Column.of(np.array(words, dtype=object)) for words in self.cells(columns)]
 
     def words(self, column: str) -> list[str]:
         """Return the cells of one column as text."""

@@ -407,7 +407,8 @@ class LinearRankRLS(PointRanker):
         )  # fmt: skip
         refuse_no_features(path, stream)
         self._keep_features(stream.n_features, stream.feature_names)
-        self.__dict__.pop("zero_based_", None)
+        for name in ("zero_based_", "table_columns_"):
+            self.__dict__.pop(name, None)
         if stream.zero_based is not None:
             self.zero_based_ = stream.zero_based
         has_qid = stream.has_qid

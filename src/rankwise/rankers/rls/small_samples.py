@@ -20,6 +20,7 @@ from rankwise.core.checks import (
 from rankwise.core.display import (
     Result,
     decimals,
+    listed,
     p_value,
 )
 from rankwise.core.errors import (
@@ -249,6 +250,7 @@ def leave_pair_out_auc(
     alpha: Annotated[float, Positive(), Advice("Choose it before looking at this data.")] = 1.0,
     kernel: Any = "linear",
     ties: Ties = "keep",
+    positive: Any = None,
     sample_weight: ArrayLike | None = None,
     confidence: Share = 0.95,
     roc: bool = False,
@@ -270,6 +272,8 @@ def leave_pair_out_auc(
     alpha, kernel, ties
         As in `RankRLS`; here ties are kept by default, which makes the model ridge regression on
         the scores.
+    positive : optional
+        The class of `y` that should rank above all others.
     sample_weight : (n_items,), optional
         Weights of the items in training. An item of weight 0 is not learned from, but its pairs are
         judged like all others.
@@ -305,7 +309,7 @@ def leave_pair_out_auc(
     check_call(leave_pair_out_auc, confidence=confidence, alpha=alpha, ties=ties, roc=roc)
     rows = _check_rows(on_host(X))
     data = TrainingData.of(
-        rows.shape[0], _as_numbers(on_host(y)), sample_weight=on_host(sample_weight)
+        rows.shape[0], _as_numbers(on_host(y), positive), sample_weight=on_host(sample_weight)
     )
     _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
     held_out = leave_each_pair_out(
@@ -327,14 +331,21 @@ def leave_pair_out_auc(
     return AUCEstimate(value, error, low, high, confidence, n_pairs, curve)
 
 
-def _as_numbers(y: ArrayLike) -> ArrayLike:
-    """Return two classes of text as 0 and 1; anything else as it is."""
+def _as_numbers(y: ArrayLike, positive: Any) -> ArrayLike:
+    """Return 1 for the positive class and 0 for others, where labels are classes, else labels."""
     try:
         given = np.asarray(y)
     except ValueError:  # rows of different lengths, which the check of scores refuses
         return y
-    classes = np.unique(given) if given.dtype.kind in "US" else np.zeros(0)
-    return given == classes[1] if len(classes) == 2 else y
+    labels = given.tolist() if given.ndim == 1 else []
+    if positive is not None:
+        if positive not in labels:
+            known = listed([repr(label) for label in dict.fromkeys(labels)])
+            raise InvalidInputError(f"`positive` must be one of {known}: got {positive!r}.")
+        return np.array([label == positive for label in labels])
+    is_text = all(isinstance(label, str) for label in labels)
+    classes = sorted(set(labels)) if is_text else []
+    return np.array([label == classes[1] for label in labels]) if len(classes) == 2 else y
 
 
 def _roc_in_closed_form(
@@ -453,6 +464,7 @@ def permutation_test(
     alphas: ArrayLike = 1.0,
     kernel: Any = "linear",
     measure: Measure | str | None = None,
+    positive: Any = None,
     n_permutations: Count = 999,
     progress: bool = False,
     random_state: Any = None,
@@ -468,7 +480,7 @@ def permutation_test(
     X : (n_items, n_features)
         The items.
     y : (n_items,)
-        Scores or classes.
+        Scores or classes, as in `leave_pair_out_auc`.
     qid : (n_items,), optional
         Queries, which are left out in turn; without them, all pairs of items are.
     alphas : float or (n_alphas,)
@@ -477,6 +489,8 @@ def permutation_test(
         As in `RankRLS`.
     measure : Measure or str, optional
         By default the share of pairs in the right order.
+    positive : optional
+        The class of `y` that should rank above all others.
     n_permutations : int
         Number of shuffles.
     progress : bool
@@ -504,7 +518,7 @@ def permutation_test(
     """
     check_call(permutation_test, n_permutations=n_permutations)
     grid, judged, rows = check_alphas(alphas), as_measure(measure), _check_rows(X)
-    data = TrainingData.of(rows.shape[0], y, qid)
+    data = TrainingData.of(rows.shape[0], _as_numbers(y, positive), qid)
     scores = data.single_output("Test one output at a time.")
     _refuse_equal_labels(scores, data.queries)
     if not data.has_qid:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -28,6 +28,7 @@ from rankwise.core.params import (
     Advice,
     AtLeast,
     AtMost,
+    CheckedWith,
     Count,
     Positive,
     RandomSeed,
@@ -44,6 +45,7 @@ from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.reading import read_rows, read_training
+from rankwise.rankers.trees.monotone import directions_of
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.selection.holdouts import (
     Folds,
@@ -110,6 +112,9 @@ class BoostedRanker(Ranker):
         Share of the features that each tree uses, drawn anew for each tree.
     max_bins : int
         Largest number of distinct values per feature; fewer bins make growing faster.
+    monotone : dict or None
+        Features, by name or position, in which scores may only rise (1) or only fall (-1), as in
+        ``{"price": -1}``.
     early_stopping : bool
         Whether to choose the number of trees by held-out queries and to stop when the value has not
         risen for `n_iter_no_change` trees. Otherwise all `n_trees` are grown.
@@ -186,6 +191,7 @@ class BoostedRanker(Ranker):
         alpha: Annotated[float, Positive(), Advice("It is added to each leaf.")] = 1.0,
         feature_share: Annotated[float, Above(0), AtMost(1)] = 1.0,
         max_bins: Annotated[int, AtLeast(2)] = 255,
+        monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         early_stopping: bool = True,
         cv: Any = 3,
         n_iter_no_change: Count = 50,
@@ -204,6 +210,7 @@ class BoostedRanker(Ranker):
         self.alpha = alpha
         self.feature_share = feature_share
         self.max_bins = max_bins
+        self.monotone = monotone
         self.early_stopping = early_stopping
         self.cv = cv
         self.n_iter_no_change = n_iter_no_change
@@ -258,9 +265,13 @@ class BoostedRanker(Ranker):
         self._keep_trees(found, problem)
         return self
 
-    def _growth(self) -> dict[str, Any]:
+    def _growth(self, n_features: int) -> dict[str, Any]:
         """Return the parameters of the trees in LightGBM's words."""
+        names = vars(self).get("feature_names_in_")
+        directions = directions_of(self.monotone, names, n_features)
+        constraints = {"monotone_constraints": directions} if any(directions) else {}
         return {
+            **constraints,
             "learning_rate": self.learning_rate,
             "num_leaves": self.max_leaf_nodes,
             "min_data_in_leaf": self.min_samples_leaf,
@@ -592,7 +603,12 @@ class TreeProblem:
         """Return a booster without trees that keeps the scores of held-out rows current."""
         # the rows learned from, in the shared bins
         labels, explained = objective.labels()
-        options = {**ranker._growth(), **self.bin_options, **explained, "objective": objective.name}
+        options = {
+            **ranker._growth(self.X.shape[1]),
+            **self.bin_options,
+            **explained,
+            "objective": objective.name,
+        }
         training = self.bins.subset(part.rows).construct().set_label(labels)
         if objective.name == "lambdarank":
             training.set_group(sizes_of_runs(part.data.queries.index))
@@ -618,13 +634,9 @@ class TreeProblem:
 
 
 def staged_scores(
-    problems: Sequence[TreeProblem],
-    ranker: BoostedRanker,
-    folds: Folds,
-    stage: int,
-    goes_on: Callable[[list[FloatArray]], bool],
-) -> FloatArray:
-    """Grow the trees of all folds side by side; return the held-out scores of every stage.
+    problems: Sequence[TreeProblem], ranker: BoostedRanker, folds: Folds, stage: int
+) -> Generator[FloatArray]:
+    """Grow the trees of all folds side by side; yield the held-out scores of every stage.
 
     Parameters
     ----------
@@ -636,13 +648,10 @@ def staged_scores(
         The rows that are held out together, in the given order of rows.
     stage : int
         Number of trees between two evaluations.
-    goes_on : function
-        Called after every stage with all scores so far, (n_items,) each; returns whether to
-        continue.
 
-    Returns
-    -------
-    scores : (n_stages, n_items)
+    Yields
+    ------
+    scores : (n_items,)
         NaN for items that no fold holds out.
     """
     # a booster for each fold
@@ -654,7 +663,6 @@ def staged_scores(
         objective = ranker._objective(part.data)
         booster = problem._booster(ranker, part, objective)
         growing.append((booster, objective, problem.order[out]))
-    stages: list[FloatArray] = []
     # all folds grow by a stage at a time
     for _ in range(ranker.n_trees // stage):
         scores = np.full(len(folds.fold), np.nan)
@@ -662,10 +670,7 @@ def staged_scores(
             for _ in range(stage):
                 objective.add_tree(booster)
             scores[rows] = _held_out_scores(booster)
-        stages.append(scores)
-        if not goes_on(stages):
-            break
-    return np.stack(stages)
+        yield scores
 
 
 def fit_to_problem(ranker: BoostedRanker, problem: TreeProblem) -> BoostedRanker:

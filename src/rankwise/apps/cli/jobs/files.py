@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileErro
 from rankwise.io.comparison_columns import ComparisonColumns
 from rankwise.io.comparisons import read_comparisons, read_pairs
 from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
+from rankwise.io.feature_columns import columns_kept, described, kept_columns
 from rankwise.io.files import format_suffix, refuse_unwritable
 from rankwise.io.reading import files_of, read
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_column
@@ -40,6 +41,7 @@ def read_data(
     names: tuple[str, ...] | None = None,
     find_items: bool = False,
     categories: str | Sequence[str] | None = None,
+    forms: Mapping[str, str] | None = None,
 ) -> RankingData:
     """Read data files, with the features of a model if one is given.
 
@@ -57,6 +59,8 @@ def read_data(
         Whether to read the names of items, if there are any.
     categories
         The columns of a table that hold text, for rankers that take it; see `read_table`.
+    forms
+        How numbers are written in some columns; see `read_table`.
     """
     options = reading_options(paths, layout)
     if not is_table(paths):
@@ -67,7 +71,8 @@ def read_data(
     else:
         if layout.features is None:
             options["features"] = names
-        options |= {"item": layout.item, "find_item": find_items, "categories": categories}
+        options |= {"item": layout.item, "find_item": find_items}
+        options |= {"categories": categories, "forms": forms}
         data = read(paths, **options, positive=layout.positive)
     if n_features is not None and data.n_features != n_features:
         raise InvalidInputError(
@@ -85,26 +90,12 @@ def _document_ids(comments: list[str] | None) -> NDArray[Any] | None:
 
 def print_columns(paths: Sequence[Path], layout: DataLayout, data: RankingData) -> None:
     """Say how columns are used, unless they were named."""
-    columns = data.columns
-    if columns is None:
+    if data.columns is None:
         return
-    # roles that were found by common names
-    guessed = [
-        f"{what} from {name!r}"
-        for what, name, asked in (
-            ("scores", columns.y, layout.y),
-            ("queries", columns.qid, layout.qid),
-            ("items", columns.item, layout.item),
-        )
-        if name is not None and asked is None
-    ]
-    if layout.features is None and columns.features:
-        guessed.append(f"features from {listed(columns.features)}")
-    if columns.left_out:
-        shown = ", ".join(f"{name} ({reason})" for name, reason in columns.left_out)
-        guessed.append(f"left out {shown}")
-    if guessed:
-        print(f"Read {named(paths)}: {'; '.join(guessed)}.")
+    roles = ("scores", layout.y), ("queries", layout.qid), ("items", layout.item)
+    asked = [role for role, name in (*roles, ("features", layout.features)) if name is not None]
+    if said := described(data.columns, asked):
+        print(f"Read {named(paths)}: {'; '.join(said)}.")
 
 
 def read_data_of(
@@ -126,6 +117,7 @@ def read_data_of(
         names=None if names is None else tuple(map(str, names)),
         find_items=find_items,
         categories=columns.get("categories", ()) if takes_raw else None,
+        forms=dict(columns_kept(columns, ()).forms),
     )
 
 
@@ -136,13 +128,7 @@ def remember_columns(ranker: Any, data: RankingData) -> None:
     if data.zero_based is not None:
         ranker.zero_based_ = data.zero_based
     if data.columns is not None:
-        columns = data.columns
-        roles = {"y": columns.y, "qid": columns.qid, "item": columns.item}
-        ranker.table_columns_ = {
-            **{role: [name] for role, name in roles.items() if name is not None},
-            **({} if columns.positive is None else {"positive": [columns.positive]}),
-            "categories": list(columns.categories),
-        }
+        ranker.table_columns_ = kept_columns(data.columns)
 
 
 def _with_known_columns(

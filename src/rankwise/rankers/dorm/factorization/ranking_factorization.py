@@ -183,6 +183,11 @@ class RankingFactorization(BaseEstimator):
     >>> model = RankingFactorization(1, C=5.0, random_state=0).fit(ratings)
     >>> model.recommend(1), model.recommend(2), model.recommend(0, n=2, exclude_rated=False)
     (array([1]), array([0]), array([0, 1]))
+    >>> scores = model.predict(range(4))
+    >>> bool(scores[0, 1] > scores[0, 3]), bool(scores[3, 1] > scores[3, 2])
+    (True, False)
+    >>> bool(np.all(np.diff(model.objective_values_) <= 0))
+    True
 
     A frame has a row for each rating, and the model keeps the names:
 
@@ -192,11 +197,6 @@ class RankingFactorization(BaseEstimator):
     >>> model = RankingFactorization(1, C=5.0, random_state=0).fit(frame)
     >>> model.recommend("u1"), model.fold_in({"m0": 1, "m2": 5}).recommend(0)
     (array(['m1'], dtype='<U2'), array(['m3', 'm1'], dtype='<U2'))
-    >>> scores = model.predict(range(4))
-    >>> bool(scores[0, 1] > scores[0, 3]), bool(scores[3, 1] > scores[3, 2])
-    (True, False)
-    >>> bool(np.all(np.diff(model.objective_values_) <= 0))
-    True
     """
 
     n_features_in_: Annotated[int, AtLeast(0), Size("n_features")]

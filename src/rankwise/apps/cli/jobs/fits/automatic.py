@@ -15,6 +15,7 @@ from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save
 from rankwise.apps.cli.jobs.parameters import refuse_if, values_of
 from rankwise.apps.cli.output import print_json
 from rankwise.core.queries import Queries
+from rankwise.io.data import RankingData
 from rankwise.measures.graded import NDCG
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
@@ -35,11 +36,13 @@ def fit(command: Fit) -> None:
         _search(command, problem)
         return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
-    refuse_if(
-        command.time is not None,
-        "--time must come with queries, text or blanks, and without --validate: one ranking of "
-        "all items by their numbers is judged by leaving out each of its pairs. Leave it out.",
-    )
+    for name in ("time", "monotone"):
+        refuse_if(
+            getattr(command, name) is not None,
+            f"--{name} must come with queries, text or blanks, and without --validate: one ranking "
+            "of all items by their numbers is linear, and leaves out each of its pairs in turn. "
+            "Leave it out.",
+        )
     fit_and_save(command, problem, lambda: fit_best_rls(command, {}, problem, measure))
 
 
@@ -65,6 +68,7 @@ def _search(command: RawCommand, problem: FitInput) -> None:
     given = values_of(rankwise.AutoRanker, command.parameters)
     if given["progress"]:
         given["progress"] = _say
+    given["monotone"] = _directions(command.monotone, problem.data)
     ranker = rankwise.AutoRanker(command.measure or usual, **given)
     dates = None if command.time is None else read_words(command.train, command.time, "time")
     ranker.fit(problem.data.X, **problem.preferences, time=dates)
@@ -79,10 +83,28 @@ def _search(command: RawCommand, problem: FitInput) -> None:
         found = {"measure": honest.measure, "n_queries": honest.n_queries, **values}
         seconds = time.perf_counter() - start
         names = {"ranker": "AutoRanker", "model": str(command.output)}
-        print_json({**names, "honest_value": found, "seconds": seconds})
+        reading = list(ranker.reading_)
+        print_json({**names, "honest_value": found, "reading": reading, "seconds": seconds})
     else:
         print(ranker.report())
         print(f"Saved as {command.output}.")
+
+
+def _directions(text: str | None, data: RankingData) -> dict[int, int] | None:
+    """Return 1 or -1 by the place of features that are named, or numbered as in the file."""
+    if text is None:
+        return None
+    first = 1 if data.zero_based is False else 0
+    names = data.feature_names or [str(first + j) for j in range(data.n_features)]
+    directions = {}
+    for part in text.split(","):
+        name, _, sign = (word.strip() for word in part.rpartition("="))
+        refuse_if(
+            name not in names or sign not in ("1", "+1", "-1"),
+            f"--monotone must name features with 1 or -1, such as {names[0]}=-1: got {part!r}.",
+        )
+        directions[names.index(name)] = int(sign)
+    return directions
 
 
 def _say(step: Step) -> None:

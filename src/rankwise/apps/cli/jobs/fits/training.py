@@ -331,12 +331,15 @@ def on_file(command: FitCommand) -> str:
 def _details(ranker: Any) -> dict[str, Any]:
     """Return what a ranker says of its kernel, its iterations and its gap, if it has them."""
     known = vars(ranker)
-    found = {"kernel": repr(known["kernel_"])} if "kernel_" in known else {}
+    found: dict[str, Any] = {}
+    if "kernel_" in known:
+        found["kernel"] = repr(known["kernel_"])
     if "solution_" in known:
         found |= {"n_iter": ranker.n_iter_, "gap": ranker.solution_.gap}
     if "features_" in known:
-        names = known.get("feature_names_in_", np.arange(ranker.n_features_in_))
-        found["features"] = names[known["features_"]].tolist()
+        unnamed = [f"x{at}" for at in range(1, ranker.n_features_in_ + 1)]
+        names = known.get("feature_names_in_", unnamed)
+        found["features"] = [str(names[at]) for at in known["features_"]]
     if "best_iter_" in known:
         found |= {"n_iter": ranker.n_iter_, "best_iter": ranker.best_iter_}
     return found
@@ -391,8 +394,7 @@ def _print_report(
     )
     passes = counted(details.get("n_iter", 0), "iteration", "iterations")
     if "features" in details:
-        names = listed([str(name) for name in details["features"]])
-        print(f"The features, in the order of their choice: {names}.")
+        print(f"The features, in the order of their choice: {listed(details['features'])}.")
     if "gap" in details:
         print(f"The duality gap is {details['gap']:.1e} after {passes}.")
     if "best_iter" in details:

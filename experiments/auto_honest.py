@@ -1,0 +1,96 @@
+"""Whether AutoRanker's honest value is that of new queries.
+
+Each world is drawn again for every fit: queries to learn from, and 2,000 more from the same law to
+test on. The honest value covers if it is within two standard errors of the test value, the errors
+of both over their queries combined. A law that holds covers about 95 of 100 times.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from experiments.harness import markdown_table, progress
+from rankwise import AutoRanker, evaluate
+
+N_FITS = 10
+SIZES = (20, 60, 400)
+N_TEST = 2000
+MEASURE = "NDCG @ 5"
+
+World = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
+
+
+def numbers(rng: np.random.Generator, n_queries: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw numbers with a signal that is not linear."""
+    qid = np.repeat(np.arange(n_queries), 8)
+    X = rng.normal(size=(len(qid), 6))
+    score = X[:, 0] + np.abs(X[:, 1]) + 1.5 * rng.normal(size=len(qid))
+    return X, np.digitize(score, [0.5, 2.0]).astype(float), qid
+
+
+def rare(rng: np.random.Generator, n_queries: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw six columns of 60 categories each, whose effects are the same in every draw."""
+    effects = np.random.default_rng(99).normal(size=(6, 60))
+    qid = np.repeat(np.arange(n_queries), 6)
+    names = rng.integers(60, size=(len(qid), 6))
+    score = 0.5 * effects[np.arange(6), names].sum(axis=1) + rng.normal(size=len(qid))
+    y = np.digitize(score, [0.0, 1.5]).astype(float)
+    return np.char.add("c", names.astype(str)).astype(object), y, qid
+
+
+def users(rng: np.random.Generator, n_queries: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw a text that is constant in each query and turns what a feature means."""
+    qid = np.repeat(np.arange(n_queries), 8)
+    x, user = rng.normal(size=len(qid)), rng.integers(4, size=n_queries)[qid]
+    score = np.where(user % 2 == 0, x, -x) + 0.5 * rng.normal(size=len(qid))
+    text = np.array(["a", "b", "c", "d"], object)[user]
+    return np.column_stack([x.astype(object), text]), np.digitize(score, [0.0, 1.0]) * 1.0, qid
+
+
+def nothing(rng: np.random.Generator, n_queries: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw rare categories and numbers without any signal."""
+    text, _, qid = rare(rng, n_queries)
+    X = np.column_stack([text[:, :3], rng.normal(size=(len(qid), 3)).astype(object)])
+    return X, rng.integers(3, size=len(qid)).astype(float), qid
+
+
+WORLDS: dict[str, World] = {
+    "numbers": numbers,
+    "rare categories": rare,
+    "text constant in queries": users,
+    "no signal": nothing,
+}
+
+
+def _errors(draw: World, n_queries: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return honest less test values, and their standard errors."""
+    found = []
+    for seed in range(N_FITS):
+        rng = np.random.default_rng([seed, n_queries])
+        X, y, qid = draw(rng, n_queries)
+        X_new, y_new, qid_new = draw(rng, N_TEST)
+        ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+        honest = ranker.honest_value_
+        test = evaluate(y_new, ranker.predict(X_new, qid=qid_new), qid_new, MEASURE).values[:, 0]
+        test = test[~np.isnan(test)]
+        error = np.hypot((honest.high - honest.low) / 3.92, test.std() / np.sqrt(len(test)))
+        found.append((honest.value - test.mean(), error))
+    return tuple(np.transpose(found))
+
+
+def section() -> str:
+    """Return the table."""
+    rows, covered = [], []
+    with threadpool_limits(1):
+        for name, draw in WORLDS.items():
+            for n_queries in SIZES:
+                off, error = _errors(draw, n_queries)
+                covers = np.abs(off) <= 2.0 * error
+                covered.extend(covers)
+                spread = off.std(ddof=1) / np.sqrt(len(off))
+                rows.append([name, n_queries, f"{off.mean():+.4f} ± {spread:.4f}", covers.sum()])
+                progress(f"{rows[-1]}")
+    header = ["world", "queries", "honest less test value", f"covers, of {N_FITS}"]
+    said = f"In all the honest value covers {sum(covered)} of {len(covered)} times.\n"
+    return f"{__doc__}\n{markdown_table(header, rows)}\n{said}"
