@@ -8,12 +8,15 @@ line here.
 import inspect
 import json
 import re
+from pathlib import Path
 
 import rankwise
 from rankwise.apps.cli.jobs.parameters import GRIDS, kernel_fields
-from rankwise.apps.cli.parameters import PATH, flag_of
+from rankwise.apps.cli.parameters import flag_of
 from rankwise.core.params import rules_of
 from rankwise.features.kernels import KERNELS
+
+PATH = Path(__file__).parents[2] / "src" / "rankwise" / "apps" / "cli" / "parameters.json"
 
 OWNERS = {
     "fit": [rankwise.AutoRanker],
