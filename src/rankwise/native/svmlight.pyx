@@ -284,7 +284,8 @@ def parse_table(
     The number of column j goes to ``out[place[j] + row * step[j]]``; where its text stands, without
     the blanks around it, goes to ``spans[word[j], row]``. A negative position is that of a column
     that is not read. Return the row behind the last; -1 for text that needs a closer look: a line
-    of another number of cells, a blank cell unless these may be there, a number that is malformed, long or not finite.
+    of another number of cells, a blank cell unless these may be there, a number that is malformed,
+    long or not finite.
     ``end`` must be behind the end of a line.
     """
     cdef const u8 *start = &text[0]
