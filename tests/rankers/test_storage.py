@@ -36,6 +36,7 @@ from rankwise.core.storable import STORABLE, state_of, storable
 from rankwise.features.function_space import Expansion, Identity
 from rankwise.graph.edges import Incidence
 from rankwise.io.model_file import read_model, write_model
+from rankwise.measures.honest_value import HonestValue
 from rankwise.rankers.storage import StateReader, StateWriter
 from rankwise.selection.path import Candidate, SelectionPath
 from rankwise.solve.iteration import Certificate, CertifiedSolution, Ending
@@ -66,6 +67,7 @@ VALUES = [
     ),
     PATH,
     Candidate({"kernel": Gaussian(1.0), "cost": "unit", "basis": None}, PATH),
+    HonestValue("NDCG @ 10", 0.5, 0.4, 0.6, 7, "users"),
     QueryFingerprints.of(Queries.from_qid(["a", "b", "a"]), np.array([1.0, 0.0, 2.0])),
 ]
 """One value of each class below the rankers that a model file may hold."""

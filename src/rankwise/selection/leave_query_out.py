@@ -581,7 +581,7 @@ def blocks_of_weights(V: Array, weights: Array) -> Array:
     """
     xp, (n_stack, n_rows, _) = namespace_of(V), V.shape
     if weights.shape[1] == 1:
-        return ((V * weights[:, 0]) @ V.mT)[:, None]
+        return ((V * weights[:, 0]) @ V.mT)[:, None, :, :]
     shape = (n_stack, weights.shape[1], n_rows, n_rows)
     blocks = xp.empty(shape, dtype=V.dtype, device=V.device)
     for i in range(n_rows):  # products with the rows before, times all weights at once

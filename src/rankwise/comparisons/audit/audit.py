@@ -65,7 +65,7 @@ class Audit:
     >>> audit.is_clean
     True
     >>> sorted(audit.left_out)[:2]
-    ['agreement of judges', 'categories']
+    ['agreement of judges', 'bound of agreement']
     """
 
     findings: tuple[Finding, ...]

@@ -224,7 +224,7 @@ class RankingFactorization(BaseEstimator):
         tol: Tolerance = 0.3,
         max_iter: Count = 50,
         progress: bool | StepCallback = False,
-        held_out: Annotated[float, AtLeast(0.0), Below(1.0)] = 0.0,
+        held_out: Annotated[float, AtLeast(0), Below(1)] = 0.0,
         random_state: RandomSeed = None,
     ) -> None:
         self.n_components = n_components
