@@ -6,7 +6,7 @@ from scipy import sparse
 
 from rankwise import InvalidInputError, LinearRankRLS, NumericalError, RankRLS, RankSVM
 from rankwise.core.checks import are_plain_rows, as_floats, check_positive
-from rankwise.core.errors import BEGINNING, END
+from rankwise.core.errors import BEGINNING, END, MissingExtraError
 
 X = np.random.default_rng(0).normal(size=(8, 3))
 Y = np.arange(8.0) % 3
@@ -129,3 +129,9 @@ def test_rows_are_plain_only_if_nothing_is_left_to_read(rows, is_plain):
 def test_blanks_are_plain_where_they_are_allowed_and_infinity_is_not():
     assert are_plain_rows(np.array([[1.0, np.nan]]), _Fitted(), allow_nan=True)
     assert not are_plain_rows(np.array([[np.inf, np.nan]]), _Fitted(), allow_nan=True)
+
+
+def test_a_missing_extra_of_several_packages_is_said_in_the_plural():
+    one, several = (str(MissingExtraError("It", package, "x")) for package in ("a", "a, b and c"))
+    assert one.startswith("It needs a, which is not installed.")
+    assert several.startswith("It needs a, b and c, which are not all installed.")

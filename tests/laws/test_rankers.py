@@ -263,6 +263,19 @@ def test_predictions_of_cross_validation_say_that_they_get_no_queries(ranker):
             assert np.isfinite(cross_val_predict(ranker, P.X, P.y, **given)).all()
 
 
+def test_arguments_of_other_libraries_get_advice(ranker):
+    """LightGBM's sizes of queries, and scikit-learn's groups."""
+    if isinstance(ranker, PreferenceGP):
+        pytest.skip("learns from comparisons, which those libraries do not take")
+    sizes = np.bincount(P.qid)
+    with pytest.raises(TypeError, match=r"qid=np.repeat\(np.arange\(len\(group\)\), group\)"):
+        clone(ranker).fit(P.X, P.y, group=sizes)
+    with pytest.raises(TypeError, match="the query of each row as `qid`"):
+        clone(ranker).fit(P.X, P.y, groups=P.qid)
+    with pytest.raises(TypeError, match=r"no argument 'nonsense'.*help\(ranker.fit\)"):
+        clone(ranker).fit(P.X, P.y, nonsense=1)
+
+
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_frames_from_transformers_change_nothing(ranker, kind):
     """Whether scikit-learn is set to return frames, while learning or only afterwards."""

@@ -1,5 +1,6 @@
 """Saved rankers come back as they were, or not at all."""
 
+import sys
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from inspect import signature
@@ -517,3 +518,13 @@ def test_a_ranker_that_cannot_score_is_refused(tmp_path):
 
     with pytest.raises(ModelFileError, match="a ranker that can score rows"):
         rankwise.load(changed(tmp_path / "m", ranker, make_sparse))
+
+
+def test_a_whole_file_is_not_called_damaged_where_an_extra_is_missing(tmp_path, monkeypatch):
+    pytest.importorskip("lightgbm")
+    P = problem()
+    ranker = rankwise.BoostedRanker(n_trees=3, early_stopping=False, min_samples_leaf=2)
+    ranker.fit(P.X, P.y, qid=P.qid).save(tmp_path / "model")
+    monkeypatch.setitem(sys.modules, "lightgbm", None)
+    with pytest.raises(rankwise.MissingExtraError, match=r"needs lightgbm, which"):
+        rankwise.load(tmp_path / "model")

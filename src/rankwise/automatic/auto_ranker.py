@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from time import thread_time
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -37,7 +37,7 @@ from rankwise.io.frames import read_columns
 from rankwise.measures.honest_value import HonestValue
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
-from rankwise.rankers.reading import RawColumns, read_training
+from rankwise.rankers.reading import RawColumns, read_training, refuse_other_arguments
 from rankwise.rankers.trees.monotone import directions_of
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
@@ -185,6 +185,7 @@ class AutoRanker(SumOfRankers):
         sample_weight: ArrayLike | None = None,
         *,
         time: Any = None,
+        **others: Never,
     ) -> Self:
         """Try the families, choose, measure the choice, and fit it to all data.
 
@@ -204,12 +205,13 @@ class AutoRanker(SumOfRankers):
             and `honest_value_` measured on later ones still. Queries of the same date stay
             together, and a query is as late as the latest of its items.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         budget = float("inf") if given.time_budget is None else given.time_budget
         deadline = thread_time() + budget
         (dates,) = read_columns(X, time=time)
-        others = (time,) if isinstance(time, str) else ()
-        raw = RawColumns(given.features, given.categories, others)
+        dates_in = (time,) if isinstance(time, str) else ()
+        raw = RawColumns(given.features, given.categories, dates_in)
         rows, data = read_training(self, X, y, qid, sample_weight, raw=raw)
         data.single_output("Fit one AutoRanker per output.")
         days = None if dates is None else _days(on_host(dates), data.n_items)

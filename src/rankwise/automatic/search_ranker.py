@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, final
+from typing import Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from rankwise.features.kernels import Gaussian
 from rankwise.graph.preference_graph import Ties
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.pipeline import RankerPipeline
-from rankwise.rankers.reading import RawColumns, read_training
+from rankwise.rankers.reading import RawColumns, read_training, refuse_other_arguments
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
@@ -90,6 +90,7 @@ class SearchRanker(SumOfRankers):
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Learn from scored items with raw features.
 
@@ -104,6 +105,7 @@ class SearchRanker(SumOfRankers):
         sample_weight : (n_items,), optional
             Weights of the items.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         rows, data = read_training(self, X, y, qid, sample_weight, raw=RawColumns())
         scores = data.single_output("Fit one SearchRanker per output.")

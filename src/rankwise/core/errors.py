@@ -116,8 +116,9 @@ class MissingExtraError(RankwiseError, ImportError):
     """
 
     def __init__(self, task: str, package: str, extra: str) -> None:
+        missing = "are not all" if " and " in package else "is not"
         super().__init__(
-            f"{task} needs {package}, which is not installed. "
+            f"{task} needs {package}, which {missing} installed. "
             f'Install it with: pip install "rankwise[{extra}]", or, in a clone, '
             f'pip install ".[{extra}]"'
         )

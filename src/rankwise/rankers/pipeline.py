@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self, final
+from typing import Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,7 +17,7 @@ from rankwise.core.namespaces import as_given, on_host
 from rankwise.core.queries import TrainingData
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import Ranker
-from rankwise.rankers.reading import read_rows, read_training
+from rankwise.rankers.reading import read_rows, read_training, refuse_other_arguments
 
 
 @final
@@ -78,6 +78,7 @@ class RankerPipeline(Ranker):
         y: ArrayLike | None = None,
         qid: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Fit every step to the output of the steps before it.
 
@@ -92,6 +93,7 @@ class RankerPipeline(Ranker):
         sample_weight : (n_items,), optional
             Weights of the items, for the ranker.
         """
+        refuse_other_arguments(others)
         is_sequence = isinstance(self.steps, list | tuple)
         if not is_sequence or not self.steps or not _asks(self.steps[-1], "score"):
             raise InvalidInputError(

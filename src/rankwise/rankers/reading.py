@@ -6,7 +6,7 @@ items and tensors of PyTorch go in; arrays come out. The call stands at the top 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -167,6 +167,17 @@ def read_scored(
             columns = columns._replace(y=roles.get("y"))
             ranker.table_columns_ = kept_columns(columns)
     return on_host(features), *map(on_host, given)
+
+
+def refuse_other_arguments(others: Mapping[str, Any]) -> None:
+    """Refuse arguments that no ``fit`` has, with what to write for those of other libraries."""
+    for name in others:
+        advice = "See help(ranker.fit) for what it takes."
+        if name == "group":  # sizes of queries, as LightGBM and XGBoost take them
+            advice = "For sizes of queries give qid=np.repeat(np.arange(len(group)), group)."
+        elif name in ("groups", "query_id"):
+            advice = "Give the query of each row as `qid`."
+        raise TypeError(f"`fit` takes no argument {name!r}. {advice}")
 
 
 def require_qid(ranker: Any, method: str, advice: str) -> None:

@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import InvalidInputError, ModelFileError
+from rankwise.core.errors import InvalidInputError, MissingExtraError, ModelFileError
 from rankwise.core.params import REFUSED, rules_of
 from rankwise.core.registry import offered
 from rankwise.core.storable import (
@@ -128,6 +128,8 @@ def _check_probe(reader: "StateReader", ranker: Any) -> None:
     try:
         with np.errstate(all="ignore"):
             scores = _probe_scores(ranker, rows)
+    except MissingExtraError:  # the file is whole: this environment lacks what scores its rows
+        raise
     except Exception as error:
         raise ModelFileError(
             f"{reader.path} must hold a ranker that can score rows: {type(error).__name__}, "

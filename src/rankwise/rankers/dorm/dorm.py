@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from contextlib import AbstractContextManager
-from typing import Annotated, Any, ClassVar, Self, final
+from typing import Annotated, Any, ClassVar, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,7 +51,7 @@ from rankwise.rankers.dorm.problem import (
     RankingProblem,
     refuse_indefinite_kernel,
 )
-from rankwise.rankers.reading import read_rows, read_training
+from rankwise.rankers.reading import read_rows, read_training, refuse_other_arguments
 from rankwise.solve.iteration import (
     CertifiedSolution,
     Step,
@@ -359,6 +359,7 @@ class DORM(DirectRanker):
         *,
         sources: ArrayLike | None = None,
         preliminary: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Learn from the grades of items inside queries.
 
@@ -381,6 +382,7 @@ class DORM(DirectRanker):
             Scores that order the items wherever the objective leaves their order open; by default
             the scores of a least-squares ranker.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         rng = generator(given.random_state)
         X, data = read_training(self, X, y, qid, sample_weight)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Annotated, Any, Self, TypeAlias, final
+from typing import Annotated, Any, Never, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,7 +38,7 @@ from rankwise.rankers.dorm.problem import (
     RankingProblem,
     refuse_indefinite_kernel,
 )
-from rankwise.rankers.reading import read_rows, read_training
+from rankwise.rankers.reading import read_rows, read_training, refuse_other_arguments
 from rankwise.selection.holdouts import (
     Folds,
     HeldOut,
@@ -309,6 +309,7 @@ class DORMCV(DirectRanker):
         y_val: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
         sources_val: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Judge every setting on held-out queries, then fit the best one to all data.
 
@@ -321,6 +322,7 @@ class DORMCV(DirectRanker):
         X_val, y_val, qid_val, sources_val
             Validation data that decide in place of `cv`.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         refuse_partial_validation(X_val, y_val, qid_val)
         rng = generator(given.random_state)

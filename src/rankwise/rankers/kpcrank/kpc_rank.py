@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, Never, Self, final
 
 from numpy.typing import ArrayLike
 
@@ -25,7 +25,7 @@ from rankwise.rankers.closed_form import (
     tied,
 )
 from rankwise.rankers.kpcrank.component_fit import ComponentFit
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.selection.holdouts import PairKFold, resolve_folds, resolve_pair_folds
 from rankwise.selection.path import (
     Candidate,
@@ -146,6 +146,7 @@ class KPCRank(ClosedFormRanker):
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Learn from scores, optionally inside queries, or from comparisons.
 
@@ -155,6 +156,7 @@ class KPCRank(ClosedFormRanker):
             As in `RankRLS`. All rows of X determine the components, weighted by `sample_weight` if
             given, whether or not they take part in a preference.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,
@@ -298,6 +300,7 @@ class KPCRankCV(ClosedFormCV):
         qid_val: ArrayLike | None = None,
         pairs_val: ArrayLike | None = None,
         pair_weight_val: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Judge every number of components, then fit the best one to all data.
 
@@ -313,6 +316,7 @@ class KPCRankCV(ClosedFormCV):
         pair_weight_val : (n_pairs,), optional
             How much each of them counts.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -69,7 +69,7 @@ from rankwise.rankers.linear.validation import (
     validate_by_data,
     validate_by_pairs,
 )
-from rankwise.rankers.reading import read_rows, read_training
+from rankwise.rankers.reading import read_rows, read_training, refuse_other_arguments
 from rankwise.selection.holdouts import ValidationData, refuse_partial_validation
 from rankwise.selection.path import refuse_listwise
 from rankwise.solve.conjugate_gradients import CGResult, Validator, best_position, last_known
@@ -282,6 +282,7 @@ class LinearRankRLS(PointRanker):
         pair_weight: ArrayLike | None = None,
         pairs_val: ArrayLike | None = None,
         pair_weight_val: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Learn from scores, optionally inside queries, or from comparisons.
 
@@ -312,6 +313,7 @@ class LinearRankRLS(PointRanker):
         pair_weight_val : (n_pairs,), optional
             How much each of them counts.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         settings = Settings.of(given)
         where = place(given.device, X)

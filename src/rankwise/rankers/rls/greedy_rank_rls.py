@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +21,7 @@ from rankwise.graph.preference_graph import Cost, OutputGraphs, QueryWeight, Tie
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.rankers.rls.hold_outs import Judged, SettingProblem, resolve_hold_out
 from rankwise.selection.greedy import (
     GreedyHoldOut,
@@ -143,6 +143,7 @@ class GreedyRankRLS(PointRanker):
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Choose the features, judge each step by its hold-outs, and fit to all data.
 
@@ -151,6 +152,7 @@ class GreedyRankRLS(PointRanker):
         X, y, qid, sample_weight, pairs, pair_margin, pair_weight
             As in `RankRLS`, with a single output.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,

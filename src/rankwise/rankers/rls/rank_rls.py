@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +23,7 @@ from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
 from rankwise.rankers.base import RankerPath, generator
 from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.selection.path import Alphas
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
 from rankwise.solve.iteration import StoppingRule
@@ -170,6 +170,7 @@ class RankRLS(ClosedFormRanker):
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Learn from scores, optionally inside queries, or from comparisons.
 
@@ -193,6 +194,7 @@ class RankRLS(ClosedFormRanker):
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         rows, data = read_training(
             self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import product
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +22,7 @@ from rankwise.graph.preference_graph import Cost, OutputGraphs, QueryWeight, Tie
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import ClosedFormCV
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.rankers.rls.hold_outs import (
     Judged,
     SettingProblem,
@@ -189,6 +189,7 @@ class RankRLSCV(ClosedFormCV):
         qid_val: ArrayLike | None = None,
         pairs_val: ArrayLike | None = None,
         pair_weight_val: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Judge every setting by its hold-outs or by validation data, then fit the best one.
 
@@ -203,6 +204,7 @@ class RankRLSCV(ClosedFormCV):
         pair_weight_val : (n_pairs,), optional
             How much each of them counts.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         measure = as_measure(given.measure)
         rows, data = read_training(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,7 +28,7 @@ from rankwise.features.kernels import Kernel, KernelLike, Precomputed
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import Grades, PreferenceGraph, QueryWeight
 from rankwise.rankers.base import PointRanker, RankerPath, generator
-from rankwise.rankers.reading import read_training
+from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.rankers.svm.newton import minimize_hinge
 from rankwise.rankers.svm.objective import HingeLoss
 from rankwise.solve.iteration import (
@@ -187,6 +187,7 @@ class RankSVM(PointRanker):
         pairs: ArrayLike | None = None,
         pair_margin: ArrayLike | None = None,
         pair_weight: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Learn from scores, optionally inside queries, or from comparisons.
 
@@ -209,6 +210,7 @@ class RankSVM(PointRanker):
         pair_weight : (n_pairs,), optional
             How much each comparison counts; 1 by default.
         """
+        refuse_other_arguments(others)
         given = checked(self)
         X, data = read_training(self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
         problem = given._problem(X, data)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Annotated, Any, Self, final
+from typing import Annotated, Any, Never, Self, final
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -44,7 +44,7 @@ from rankwise.io.tree_text import are_trees, trees_only
 from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
-from rankwise.rankers.reading import read_rows, read_training
+from rankwise.rankers.reading import read_rows, read_training, refuse_other_arguments
 from rankwise.rankers.trees.monotone import directions_of
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.selection.holdouts import (
@@ -236,6 +236,7 @@ class BoostedRanker(Ranker):
         X_val: Any = None,
         y_val: ArrayLike | None = None,
         qid_val: ArrayLike | None = None,
+        **others: Never,
     ) -> Self:
         """Choose the number of trees on held-out data, then grow them from all data.
 
@@ -248,6 +249,7 @@ class BoostedRanker(Ranker):
         X_val, y_val, qid_val : optional
             Validation data that choose the number of trees in place of folds.
         """
+        refuse_other_arguments(others)
         checked(self)  # refuses parameters before anything is done
         X, data = read_training(self, X, y, qid, sample_weight, pairs, pair_margin, pair_weight)
         refuse_partial_validation(X_val, y_val, qid_val)
