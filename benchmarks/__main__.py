@@ -2,11 +2,11 @@
 
 Without names all tables are run. Tables that are not run keep what was recorded before. With
 ``--quick`` every job runs once, large data are a fiftieth, a table is cut after a minute, and
-nothing is recorded: all of it ends in about twenty minutes. After each
-table the jobs whose ratio got worse than the one recorded before are named; the exit status stays
-0, since a busy machine is no mistake. A module
-has a function ``table()``, which returns rows of ratios, or, where it is listed in ``SECTIONS``, a
-function ``section()``, which returns its part of the results as it stands.
+nothing is recorded: all of it ends in about twenty minutes. After each table the jobs whose ratio
+got worse than the one recorded before are named; the exit status stays 0, since a busy machine is
+no mistake. A module has a function ``table()``, which returns rows of ratios, also added to
+history.csv, or, where it is listed in ``SECTIONS``, a function ``section()``, which returns its
+part of the results as it stands.
 """
 
 import datetime
@@ -21,6 +21,7 @@ import sys
 import threading
 import time
 
+from benchmarks import history
 from benchmarks.harness import machine_facts, markdown, regressions
 
 TABLES = {
@@ -84,6 +85,7 @@ def main(arguments: list[str]) -> None:
         RESULTS.write_text("\n".join([HEAD, *ordered]))
         print(section)
         if name not in SECTIONS:
+            history.record(history.points_of(section, datetime.date.today()))
             for line in regressions(before.get(TABLES[name], ""), section):
                 print(line)
 

@@ -183,17 +183,29 @@ def regressions(recorded: str, new: str) -> list[str]:
 
 def _slowness(table: str) -> dict[tuple[str, str], float]:
     """Return our time over the other by job and what it is compared with."""
-    found: dict[tuple[str, str], float] = {}
+    return {
+        (job, against): ours / other
+        for job, against, ours, other, _ in rows_of(table)
+        if ours > 0 and other > 0
+    }
+
+
+def rows_of(table: str) -> Iterator[tuple[str, str, float, float, str]]:
+    """Yield job, what it is compared with, our time, the other's and the bar of each row.
+
+    A job that says "the same" is named after the one that it is the same as. A time that is not
+    there is NaN.
+    """
     named = ""
     for line in table.splitlines():
         cells = dict(zip(HEADER, (c.strip() for c in line.strip("|").split("|")), strict=False))
         ours, other = (_as_number(cells.get(f"{who} (s)", "")) for who in ("ours", "other"))
-        if ours > 0 and other > 0:
-            job = cells["job"]
-            is_same = job.startswith("the same")
-            named = named if is_same else job
-            found[f"{named}: {job}" if is_same else job, cells["against"]] = ours / other
-    return found
+        if math.isnan(ours):
+            continue
+        job = cells["job"]
+        is_same = job.startswith("the same")
+        named = named if is_same else job
+        yield f"{named}: {job}" if is_same else job, cells["against"], ours, other, cells["bar"]
 
 
 def _as_number(cell: str) -> float:
