@@ -96,7 +96,7 @@ def test_offsets_of_the_items_of_a_relation(scale, alpha, cost):
     np.testing.assert_allclose(others, centred, rtol=0, atol=slack)
 
 
-@pytest.mark.parametrize("new", ["conditions", "items", "both"])
+@pytest.mark.parametrize("new", ["conditions", "items", "both", "cells"])
 def test_offsets_of_the_items_held_out(new):
     conditions, items, shifted, y = _relation()
     ranker = ConditionalRankRLSCV(2.0 ** np.arange(-6, 7, 3), new=new, random_state=0)

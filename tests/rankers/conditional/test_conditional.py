@@ -199,6 +199,62 @@ def test_hold_outs_equal_refits(new, alpha, options):
     np.testing.assert_array_equal(ranker.dual_coef_, final.dual_coef_)
 
 
+@pytest.mark.parametrize(
+    "options", [{}, {"ties": "drop"}, {"cost": "unit", "ties": "drop"}, {"kernels": "linear"}]
+)
+@pytest.mark.parametrize("alpha", [0.05, 2.0])
+@pytest.mark.parametrize("cv", [2, 3])
+def test_cells_left_out_equal_refits(alpha, cv, options):
+    """A fold of the items of one condition at a time; linear kernels are singular."""
+    options = {**KERNELS, **options}
+    if options.pop("kernels", None):
+        options = {}
+    ranker = ConditionalRankRLSCV([alpha], new="cells", cv=cv, random_state=0, **options)
+    ranker.fit(U, V, Y)
+    fold = rankwise.selection.holdouts.Folds.random(
+        cv, np.arange(7), rankwise.rankers.base.generator(0)
+    ).fold
+    expected = np.empty_like(Y)
+    for i, number in np.ndindex(9, cv):
+        out = np.flatnonzero(fold == number)
+        known = Y.copy()
+        known[i, out] = np.nan
+        model = ConditionalRankRLS(alpha, solver=EXACT, **options).fit(U, V, known)
+        expected[i, out] = model.predict(U[[i]], V[out])[0]
+    close(ranker.held_out_scores_, expected)
+    final = ConditionalRankRLS(alpha, **options).fit(U, V, Y)
+    np.testing.assert_array_equal(ranker.dual_coef_, final.dual_coef_)
+
+
+def test_cells_of_noise_are_worth_a_half():
+    """Known cells of a condition do not tell of the others where all is noise, for any alpha."""
+    rng = np.random.default_rng(5)
+    objects = rng.normal(size=(2, 40, 3))
+    ranker = ConditionalRankRLSCV(new="cells", random_state=0).fit(
+        *objects, rng.normal(size=(40, 40))
+    )
+    assert np.abs(ranker.path_.values - 0.5).max() < 0.1
+
+
+@pytest.mark.parametrize("options", [{"query_weight": "pairs"}, {"relation": "antisymmetric"}])
+def test_cells_without_a_closed_form_leave_every_condition_and_item_a_part(options):
+    second, y = (V, Y) if "query_weight" in options else (None, Q)
+    options = {"solver": EXACT, **KERNELS, **options}
+    ranker = ConditionalRankRLSCV([0.5], new="cells", cv=3, random_state=0, **options)
+    ranker.fit(U, second, y)
+    rng = rankwise.rankers.base.generator(0)
+    deal = rankwise.selection.holdouts.Folds.random
+    columns = deal(3, np.arange(y.shape[1]), rng).fold
+    rows = columns if second is None else deal(3, np.arange(9), rng).fold
+    fold = (rows[:, None] + columns) % 3
+    expected = np.empty_like(y)
+    for number in range(3):
+        known = np.where(fold == number, np.nan, y)
+        model = ConditionalRankRLS(0.5, **options).fit(U, second, known)
+        expected[fold == number] = model.predict()[fold == number]
+    close(ranker.held_out_scores_, expected)
+
+
 @pytest.mark.parametrize("relation", SIGNS)
 @pytest.mark.parametrize("new", ["conditions", "items", "both"])
 def test_hold_outs_of_relations_equal_refits(relation, new):
@@ -452,7 +508,7 @@ def test_a_device_finds_the_same(relation, y):
 
 
 @pytest.mark.parametrize("relation", ["any", *SIGNS])
-@pytest.mark.parametrize("new", ["conditions", "items", "both"])
+@pytest.mark.parametrize("new", ["conditions", "items", "both", "cells"])
 def test_hold_outs_on_a_device(relation, new):
     pytest.importorskip("torch", reason="the extra 'gpu' (torch) is not installed")
     options = {**KERNELS, "relation": relation, "new": new, "cv": 3, "random_state": 0}

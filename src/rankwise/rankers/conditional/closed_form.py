@@ -8,12 +8,20 @@ from typing import Literal, Self, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
-from rankwise.core.namespaces import Array, copy_of, eigh_in_place, like, namespace_of, to_host
+from rankwise.core.namespaces import (
+    Array,
+    blocks_of,
+    copy_of,
+    eigh_in_place,
+    like,
+    namespace_of,
+    to_host,
+)
 from rankwise.selection.ties import equal_ties
 from rankwise.solve.normal_equations import refuse_indefinite
 
 Relation: TypeAlias = Literal["any", "symmetric", "antisymmetric"]
-New: TypeAlias = Literal["conditions", "items", "both"]
+New: TypeAlias = Literal["conditions", "items", "both", "cells"]
 
 SIGNS: dict[str, int] = {"symmetric": 1, "antisymmetric": -1}
 """What exchanging the two objects of a pair does to its score."""
@@ -60,6 +68,10 @@ class PairSpectrum(ABC):
     @abstractmethod
     def rounding(self, alpha: float) -> float:
         """Return the share of a score that rounding may cost."""
+
+
+BLOCKS = 1 << 22
+"""Entries of the blocks that leave cells out, of as many conditions as this holds at a time."""
 
 
 @final
@@ -131,6 +143,46 @@ class ProductSpectrum(PairSpectrum):
         share = (U @ inner) / (squares @ inverse)  # the dual weights of the condition itself
         P = U @ (k * inner) - (squares @ (k * inverse)) * share
         return to_host(self._without_means(P) @ like(right, U))
+
+    def scores_without_cells(
+        self, alpha: float, G: FloatArray, out: IntArray, change: FloatArray
+    ) -> FloatArray:
+        r"""Return the scores of some items for each condition, learned without those cells of it.
+
+        Eq. pair-cells-out: O(n |U|^2 (g + |U|)) for |U| items and a kernel of items of rank g.
+
+        Parameters
+        ----------
+        alpha : float
+            Regularisation.
+        G : (n_items, n_items)
+            The kernel of the items, not centred.
+        out : (n_out,)
+            The items U, not all of them.
+        change : (n_conditions, n_items)
+            By how much the targets of a condition change where these items of it are left out;
+            entries of U do not matter.
+        """
+        U, xp, n_items = self.rows.vectors, namespace_of(self.rows.vectors), len(G)
+        told = self.columns.values * self.rows.values[-1] > EPS * alpha
+        at, told = like(out, U), like(np.flatnonzero(told), U)
+        g = like(self.columns.values, U)
+        k, inverse = like(self.rows.values, U)[:, None], self._inverse(alpha)
+        V = centred(self.columns.vectors.T).T
+        # weights and scores of these cells, with the targets of the kept items
+        E = (U * U) @ (k * inverse)
+        moved, A = like(change, U) @ V, self._weights(alpha)
+        left, images = V[at, :], (like(G, U) @ V)[at, :]
+        weights = A[:, at] + ((1.0 - E * g) / alpha * moved) @ left.T
+        scores = (U @ (k * (U.T @ A)) @ like(G, U))[:, at] + (E * moved) @ images.T
+        # blocks of alpha B: as many equations as cells of a condition leave
+        few, shares = left[:, told], (E * g)[:, told]
+        joined = like(np.eye(len(out)) - 1.0 / n_items, U)
+        for rows in blocks_of(len(U), max(1, BLOCKS // (len(out) * n_items))):
+            B = joined - (few * shares[rows, None, :]) @ few.T
+            share = alpha * xp.linalg.solve(B, weights[rows, :, None])[:, :, 0]
+            scores[rows] -= ((share @ left) * E[rows]) @ images.T
+        return to_host(scores)
 
     def rounding(self, alpha: float) -> float:
         """Return the share of a score that rounding may cost."""
@@ -237,14 +289,26 @@ class FullRelation:
     def _rows(self) -> KernelSpectrum:
         return KernelSpectrum.of(like(self.K, self.where))
 
+    def leaves_out(self, new: New) -> bool:
+        """Return whether there is a closed form.
+
+        Cells have one where a row weighs the same without them, and where no other cell says the
+        same as they do, as in a symmetric relation.
+        """
+        n_items = self.Y.shape[1]
+        return new != "cells" or (
+            self.sign == 0 and self.factor(n_items) == self.factor(2 * n_items)
+        )
+
     def hold_out(self, new: New, fold: IntArray, alphas: FloatArray) -> "PairsOut":
         """Return the scores of every cell by a model that has not seen what will be new.
 
         Parameters
         ----------
-        new : {"conditions", "items", "both"}
+        new : {"conditions", "items", "both", "cells"}
             What the model has not seen. Conditions are left out one by one, unless they are the
-            same objects as the items and are left out in the same folds.
+            same objects as the items and are left out in the same folds; cells in folds of the
+            items of one condition, see `leaves_out`.
         fold : (n_items,)
             The items that are left out together.
         alphas : (n_alphas,)
@@ -254,6 +318,8 @@ class FullRelation:
             return self._objects_out(new, fold, alphas)
         if new == "conditions":
             return self._conditions_out(alphas)
+        if new == "cells":
+            return self._cells_out(fold, alphas)
         return self._items_out(fold, alphas, both=new == "both")
 
     def _conditions_out(self, alphas: FloatArray) -> "PairsOut":
@@ -261,6 +327,21 @@ class FullRelation:
         at = alphas / self.factor(self.Y.shape[1])
         scores = np.stack([spectrum.scores_without_row(alpha, self.G) for alpha in at])
         return PairsOut(scores, self._conditions(), _rounding([spectrum], at))
+
+    def _cells_out(self, fold: IntArray, alphas: FloatArray) -> "PairsOut":
+        targets = self.targets(self.Y)
+        spectrum = ProductSpectrum.of(self._rows(), self.G, targets)
+        scores = np.empty((len(alphas), *self.Y.shape))
+        for number in np.unique(fold):
+            out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
+            change = -targets
+            change[:, kept] += self.targets(self.Y[:, kept])
+            for at_alpha, alpha in enumerate(alphas / self.factor(self.Y.shape[1])):
+                found = spectrum.scores_without_cells(alpha, self.G, out, change)
+                scores[at_alpha][:, out] = found
+        group = self._conditions() * (int(fold.max()) + 1) + fold
+        at = alphas / self.factor(self.Y.shape[1])
+        return PairsOut(scores, group, _rounding([spectrum], at))
 
     def _items_out(self, fold: IntArray, alphas: FloatArray, *, both: bool) -> "PairsOut":
         rows, spectra = self._rows(), []

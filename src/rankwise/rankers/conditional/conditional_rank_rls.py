@@ -192,13 +192,16 @@ class ConditionalRankRLSCV(ConditionalRanker):
     ----------
     alphas : (n_alphas,)
         The values of alpha to choose from; by default the powers of 2 from 2**-15 to 2**15.
-    new : {"conditions", "items", "both"}
-        What will be new when the ranker is used. Conditions are left out one at a time and judged
-        on all items. Items are left out in random folds and judged inside a fold; with "both",
-        conditions are left out one at a time inside each fold of items. Objects of a symmetric or
-        antisymmetric relation are left out in folds, as conditions and items at once, and judged on
-        the side that is named here. If folds are refitted, conditions are left out in folds too;
-        with "both", a fold of conditions is left out together with a fold of items.
+    new : {"conditions", "items", "both", "cells"}
+        What will be new when the ranker is used; "cells" if objects of both sides are known and
+        only their pair is new. Conditions are left out one at a time and judged on all items. Items
+        are left out in random folds and judged inside a fold; with "both", conditions are left out
+        one at a time inside each fold of items. Cells are left out in folds of the items of one
+        condition at a time. Objects of a symmetric or antisymmetric relation are left out in folds,
+        as conditions and items at once, and judged on the side that is named here. If folds are
+        refitted, conditions are left out in folds too; with "both", a fold of conditions is left
+        out together with a fold of items; of cells, one part in `cv` of every condition and every
+        item, as also for the query weights "pairs" and "equal".
     cv : int
         Number of folds.
     measure : Measure or str, optional
@@ -318,7 +321,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         full = problem.full_relation(given.cost, given.ties, given.query_weight)
         rng, n_folds = generator(given.random_state), given.cv
         item_fold = Folds.random(n_folds, np.arange(problem.cells.shape[1]), rng).fold
-        if full is not None:
+        if full is not None and full.leaves_out(given.new):
             held_out = full.hold_out(self.new, item_fold, grid)
         else:
             n_conditions = problem.cells.shape[0]
@@ -344,6 +347,8 @@ class ConditionalRankRLSCV(ConditionalRanker):
         cells, rule = problem.cells, HOLD_OUTS if self.solver is None else self.solver.rule
         scores, error = np.full((len(alphas), *cells.shape), np.nan), np.zeros(len(alphas))
         row_fold, column_fold = folds[0][cells.row], folds[1][cells.column]
+        if self.new == "cells":  # a part of every condition and of every item
+            row_fold = column_fold = (row_fold + column_fold) % (1 + int(folds[1].max()))
         # fit the kept cells for all alphas at once, and score the cells of the fold
         for number in range(1 + max(int(fold.max()) for fold in folds)):
             kept, out = _split_cells(
@@ -366,6 +371,8 @@ def _split_cells(
     new: New, row_out: BoolArray, column_out: BoolArray, *, of_one_kind: bool
 ) -> tuple[BoolArray, BoolArray]:
     """Return which cells are learned from, and which are judged."""
+    if new == "cells":
+        return ~row_out, row_out
     if of_one_kind:  # objects leave as conditions and items at once
         judged = {"conditions": ~column_out, "items": ~row_out, "both": row_out & column_out}[new]
         return ~row_out & ~column_out, (row_out | column_out) & judged
