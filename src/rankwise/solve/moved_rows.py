@@ -56,7 +56,7 @@ class MovedRows(StoredRows):
     def of(cls, X: Matrix, where: Array) -> Self:
         """Move a CSR matrix or a dense array to where another array is."""
         if sparse.issparse(X):
-            return cls(X, _sparse_like(X, where), _sparse_like(X.T.tocsr(), where))
+            return cls(X, *_sparse_like(X, where))
         Z = like(X, where)
         Z = Z - Z[:1, :]
         return cls(X, Z, Z.T)
@@ -141,17 +141,22 @@ class MovedRows(StoredRows):
         return self
 
 
-def _sparse_like(X: Any, where: Array) -> Array:
-    """Bring a CSR matrix to where a tensor is, so that it can be multiplied."""
+def _sparse_like(X: Any, where: Array) -> tuple[Array, Array]:
+    """Bring a CSR matrix to where a tensor is, and transpose it there: both can be multiplied."""
     if not X.has_canonical_format:
         X = X.copy()
         X.sum_duplicates()
     torch = namespace_of(where)
-    parts = (X.indptr.astype(np.int64), X.indices.astype(np.int64), X.data.astype(np.float64))
-    moved = [torch.from_numpy(part).to(where.device) for part in parts]
+    parts = (X.indptr, X.indices, X.data.astype(np.float64, copy=False))
+    moved = [like(part, where) for part in parts]
     with warnings.catch_warnings(), torch.sparse.check_sparse_tensor_invariants(enable=True):
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
-        return torch.sparse_csr_tensor(*moved, size=X.shape)
+        warnings.filterwarnings("ignore", message="Sparse CSC tensor support is in beta")
+        Z = torch.sparse_csr_tensor(*moved, size=X.shape)
+        # the columns of Z, one after another, are the rows of its transpose
+        columns = Z.to_sparse_csc()
+        parts = (columns.ccol_indices(), columns.row_indices(), columns.values())
+        return Z, torch.sparse_csr_tensor(*parts, size=X.shape[::-1])
 
 
 def rows_like(X: Matrix, where: Array, dtype: DTypeLike | None = None) -> StoredRows:
