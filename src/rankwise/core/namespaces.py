@@ -350,14 +350,17 @@ def city_block(A: Array, B: Array) -> Array:
 
 
 def cholesky(A: Array) -> Array | None:
-    """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite."""
+    """Return the lower Cholesky factor of a symmetric matrix; None if it is not definite.
+
+    Elsewhere than on the host, A may be a stack: None if any of its matrices is not definite.
+    """
     xp = namespace_of(A)
     if xp is np:
         factor, info = dpotrf(A.T, lower=True, clean=True)
         return None if info else factor
     if _is_torch(xp):
         factor, info = xp.linalg.cholesky_ex(A)
-        return None if int(info) else factor
+        return None if bool(info.any()) else factor
     try:
         return xp.linalg.cholesky(A)
     except Exception:  # the standard does not say which

@@ -10,12 +10,13 @@ from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.namespaces import (
     HOST,
     Array,
+    cholesky,
     is_on_host,
     like,
     namespace_of,
     segment_sums,
+    solve_triangular,
     to_host,
-    zeros,
 )
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import in_threads, serial_blas
@@ -144,11 +145,15 @@ class NestedSolutions:
             entries[:n_features].flat[:: n_features + 1] += alpha
             entries[n_features : n_features + n_outputs] = m.rhs.T
             entries[n_features + n_outputs :][: len(own)] = own
-        panels = _as_panels(like(stack, where), panel_width)
-        del stack
-        pivots = to_host(_eliminate(panels, n_features, like(DEPENDENT * size, where)))
-        below = to_host(panels)[:, :, n_features:].transpose(1, 2, 0, 3)
-        reduced = below.reshape(*below.shape[:2], -1)[:, :, :n_features]
+        floor = DEPENDENT * size
+        found = None if is_on_host(where) else _factorise_together(stack, floor, where)
+        if found is None:  # columns that depend on others are dropped one by one
+            panels = _as_panels(stack, panel_width)
+            del stack
+            pivots = _eliminate(panels, n_features, floor)
+            below = panels[:, :, n_features:].transpose(1, 2, 0, 3)
+            found = below.reshape(*below.shape[:2], -1)[:, :, :n_features], pivots
+        reduced, pivots = found
         left = np.divide(pivots, size, out=np.ones_like(size), where=pivots > 0)
         errors = np.finfo(float).eps / np.minimum.accumulate(left, axis=1)
         ends = (n_outputs + len(own) for own in rows)
@@ -172,17 +177,35 @@ class NestedSolutions:
         return np.cumsum(self.parts.T[:, :, None] * self.rhs[:, None, :], axis=0)
 
 
-def _as_panels(stack: Array, width: int) -> Array:
+def _factorise_together(
+    stack: FloatArray, floor: FloatArray, where: Array
+) -> tuple[FloatArray, FloatArray] | None:
+    """Return B C^-T and the pivots of each [A; B] of a stack, computed where an array is.
+
+    None if a pivot of any of them is not above its floor.
+    """
+    n_columns = stack.shape[2]
+    moved = like(stack, where)
+    C = cholesky(moved[:, :n_columns, :])
+    if C is None:
+        return None
+    pivots = to_host(namespace_of(C).linalg.diagonal(C)) ** 2
+    if (pivots <= floor).any():
+        return None
+    return to_host(solve_triangular(C, moved[:, n_columns:, :].mT)).mT, pivots
+
+
+def _as_panels(stack: FloatArray, width: int) -> FloatArray:
     """Cut matrices, (n_stack, n_rows, n_columns), into panels of columns, the last one padded."""
     n_stack, n_rows, n_columns = stack.shape
-    panels = zeros((-(-n_columns // width), n_stack, n_rows, width), stack)
-    for k in range(panels.shape[0]):
-        first, last = k * width, min((k + 1) * width, n_columns)
-        panels[k, :, :, : last - first] = stack[:, :, first:last]
+    panels = np.zeros((-(-n_columns // width), n_stack, n_rows, width))
+    for k, panel in enumerate(panels):
+        part = stack[:, :, k * width : (k + 1) * width]
+        panel[:, :, : part.shape[2]] = part
     return panels
 
 
-def _eliminate(panels: Array, n_columns: int, floor: Array) -> Array:
+def _eliminate(panels: FloatArray, n_columns: int, floor: FloatArray) -> FloatArray:
     """Turn rows [A; B] into [C; B C^-T] in place, where A = C C' is the leading square part.
 
     Rows are stored in panels of a few columns each, (n_panels, n_stack, n_rows, width), so that
@@ -194,38 +217,17 @@ def _eliminate(panels: Array, n_columns: int, floor: Array) -> Array:
     out.
     """
     n_panels, n_stack, _, width = panels.shape
-    pivots = zeros((n_stack, n_columns), panels)
+    pivots = np.zeros((n_stack, n_columns))
     for k in range(n_panels):
         first = k * width
         last = min(first + width, n_columns)
-        panel = panels[k, ...]
+        panel = panels[k]
         for j in range(k):
-            above = panels[j, :, first:last, :]
-            panel[:, first:, : last - first] -= panels[j, :, first:, :] @ above.mT
-        if is_on_host(panels):
-            for one in range(n_stack):
-                eliminate_panel(panel[one], first, last - first, floor[one], pivots[one])
-        else:
-            _eliminate_together(panel, first, last - first, floor, pivots)
+            above = panels[j, :, first:last]
+            panel[:, first:, : last - first] -= panels[j, :, first:] @ above.mT
+        for one in range(n_stack):
+            eliminate_panel(panel[one], first, last - first, floor[one], pivots[one])
     return pivots
-
-
-def _eliminate_together(
-    panel: Array, first: int, n_columns: int, floor: Array, pivots: Array
-) -> None:
-    """Do what `eliminate_panel` does to the panels of a stack, column by column."""
-    xp = namespace_of(panel)
-    for c in range(n_columns):
-        at = first + c
-        pivot = xp.asarray(panel[:, at, c], copy=True)
-        is_kept = pivot > floor[:, at]
-        root = xp.sqrt(xp.where(is_kept, pivot, xp.ones_like(pivot)))
-        column = xp.where(is_kept[:, None], panel[:, at + 1 :, c] / root[:, None], 0.0)
-        pivots[:, at] = xp.where(is_kept, pivot, 0.0)
-        panel[:, at, c] = root
-        panel[:, at + 1 :, c] = column
-        tops = column[:, None, : n_columns - c - 1]
-        panel[:, at + 1 :, c + 1 : n_columns] -= column[:, :, None] * tops
 
 
 def leave_query_out_components(
