@@ -120,6 +120,7 @@ from rankwise.solve.iteration import Ending as Ending
 from rankwise.solve.iteration import Step as Step
 from rankwise.solve.kernel_iteration import ConjugateGradients as ConjugateGradients
 from rankwise.transformers.categories import WithinQueryEncoder as WithinQueryEncoder
+from rankwise.transformers.kept import KeptFeatures as KeptFeatures
 from rankwise.transformers.numeric import WithinQueryImputer as WithinQueryImputer
 from rankwise.transformers.numeric import WithinQueryRanks as WithinQueryRanks
 from rankwise.transformers.numeric import WithinQueryScaler as WithinQueryScaler

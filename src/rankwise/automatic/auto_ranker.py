@@ -17,6 +17,7 @@ from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
+    crosses_of,
     fit_preparation,
     prepared_without,
 )
@@ -43,6 +44,9 @@ from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
+
+FOLDS, ITEMS_OF_FOLDS = (3, 10), 40_000
+"""Smallest and largest number of folds, and about how many items they hold together between."""
 
 MANY = 100
 """Categories that are read to see whether they are dates."""
@@ -81,8 +85,10 @@ class AutoRanker(SumOfRankers):
         Seconds of computing after which nothing new is tried. Waiting for other programs does not
         count, so that a busy machine gives the same ranker. The final fits to all data take
         additional time, less than trying took for one fold. None for no limit.
-    cv : int
-        Number of folds of queries.
+    cv : int or None
+        Number of folds of queries. None for 3 or, below about 13,000 items, more, up to 10: models
+        that learn from nearly all of few queries are nearly as good as the final one. Folds in time
+        are 3.
     memory : int
         Bytes of memory to use; families that need more are not tried.
     monotone : dict or None
@@ -159,7 +165,7 @@ class AutoRanker(SumOfRankers):
         time_budget: Annotated[
             float | None, Positive(), Advice("It is in seconds; or use None.")
         ] = 300.0,
-        cv: Count = 3,
+        cv: Count | None = None,
         memory: Count = 4 << 30,
         monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
@@ -216,9 +222,10 @@ class AutoRanker(SumOfRankers):
         data.single_output("Fit one AutoRanker per output.")
         days = None if dates is None else _days(on_host(dates), data.n_items)
         # encode categories, fill blanks, draw the folds
-        self.preparation_, prepared_rows = fit_preparation(rows, data)
+        self.preparation_, prepared_rows = fit_preparation(rows, data, crosses=True)
         trial = given._trial(prepared_rows, data, deadline, days)
-        trial = replace(trial, monotone=self._directions())
+        crosses = tuple(crosses_of(self.preparation_))
+        trial = replace(trial, monotone=self._directions(), crosses=crosses)
         # for each fold, rows that were encoded without its scores
         without = prepared_without(self.preparation_, rows, data, trial.folds)
         trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
@@ -291,9 +298,10 @@ class AutoRanker(SumOfRankers):
                 "to hold out items."
             )
         if days is None:
-            folds = Folds.random(self.cv, groups, rng)
+            wanted = int(np.clip(ITEMS_OF_FOLDS // data.n_items, *FOLDS))
+            folds = Folds.random(self.cv or wanted, groups, rng)
         else:
-            folds = Folds.forward(self.cv, groups, days)
+            folds = Folds.forward(self.cv or FOLDS[0], groups, days)
         held = np.flatnonzero(folds.fold >= 0)
         judged = data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
         seed = int(rng.integers(2**31 - 1))

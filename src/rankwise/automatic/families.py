@@ -29,6 +29,7 @@ from rankwise.rankers.trees.boosted_ranker import (
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.ties import equal_ties
+from rankwise.transformers.kept import KeptFeatures
 from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
 
 N_BASIS = 200
@@ -53,14 +54,19 @@ FEATURE_SHARE, LEAST_FEATURES, FEATURES_OF_TREE = 0.3, 4, 40
 MANY_ITEMS = 50_000
 """Number of items from which trees are more, have more leaves, and see finer values."""
 
-FeatureSet: TypeAlias = Literal["scaled", "ranked", "raw_ranked"]
+FeatureSet: TypeAlias = Literal["scaled", "ranked", "raw_ranked", "crossed", "raw_ranked_crossed"]
 
 STEPS: dict[FeatureSet, list[Callable[[], Any]]] = {
     "scaled": [WithinQueryScaler],
+    "crossed": [WithinQueryScaler],
     "ranked": [WithinQueryScaler, partial(WithinQueryRanks, "values_and_ranks")],
     "raw_ranked": [partial(WithinQueryRanks, "values_and_ranks")],
+    "raw_ranked_crossed": [partial(WithinQueryRanks, "values_and_ranks")],
 }
 """How each set of features is made: scaled in the query, these with their ranks, raw with ranks."""
+
+CROSSED: dict[FeatureSet, FeatureSet] = {"scaled": "crossed", "raw_ranked": "raw_ranked_crossed"}
+"""The same with crosses of categories, which all other sets leave out."""
 
 
 @final
@@ -89,6 +95,8 @@ class Trial:
         share their rows.
     monotone : tuple of int
         The features in which scores may only rise (1) or fall (-1); 0 for others. May be shorter.
+    crosses : tuple of int
+        The features that come with crosses of categories.
     """
 
     X: FloatArray
@@ -100,6 +108,7 @@ class Trial:
     deadline: float
     without: tuple["Trial", ...] = ()
     monotone: tuple[int, ...] = ()
+    crosses: tuple[int, ...] = ()
 
     def for_fold(self, fold: int) -> "Trial":
         """Return the trial whose rows a fold is held out of."""
@@ -113,7 +122,16 @@ class Trial:
     @property
     def n_basis(self) -> int:
         """Number of basis rows: fewer for few features, which make simpler functions."""
-        return min(N_BASIS, self.data.n_items, 50 + 10 * self.X.shape[1])
+        return min(N_BASIS, self.data.n_items, 50 + 10 * len(self.plain))
+
+    @property
+    def plain(self) -> list[int]:
+        """The features without crosses."""
+        return [j for j in range(self.X.shape[1]) if j not in self.crosses]
+
+    def with_crosses(self, kind: FeatureSet) -> list[FeatureSet]:
+        """Return a set of features, and the same with crosses if there are any."""
+        return [kind, CROSSED[kind]] if self.crosses and kind in CROSSED else [kind]
 
     def is_over(self) -> bool:
         """Return whether time is up."""
@@ -140,7 +158,10 @@ class Trial:
     def _transformed(self, kind: FeatureSet) -> list[tuple[Any, FloatArray]]:
         """Return each transformer with its output; sets with equal first steps share them."""
         rows, chain, name = self.X, [], ""
-        for make in STEPS[kind]:
+        makers = list(STEPS[kind])
+        if self.crosses and kind not in CROSSED.values():
+            makers.insert(0, partial(KeptFeatures, self.plain))
+        for make in makers:
             step = make()
             name += f" {step!r}"
             make_step = partial(_fit_transform, step, rows, self.data)
@@ -172,11 +193,15 @@ class Trial:
         """Whether trees are more, have more leaves, and see finer values."""
         return self.data.n_items >= MANY_ITEMS
 
-    @cached_property
-    def trees(self) -> TreeProblem:
-        """The raw features and their ranks, in bins."""
-        bins = 255 if self.has_many_items else 63
-        return TreeProblem.of(self.features("raw_ranked"), self.data, max_bins=bins)
+    @property
+    def max_bins(self) -> int:
+        """How finely trees see features."""
+        return 255 if self.has_many_items else 63
+
+    def trees(self, kind: FeatureSet) -> TreeProblem:
+        """Return raw features and their ranks, in bins."""
+        make = partial(TreeProblem.of, self.features(kind), self.data, max_bins=self.max_bins)
+        return self.cached(f"trees {kind}", make)
 
     @cached_property
     def query_weight(self) -> FloatArray:
@@ -268,17 +293,18 @@ def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = F
     """RankRLS in closed form, with all alphas and some ways to treat ties."""
     alphas = KERNEL_ALPHAS if gaussian else ALPHAS
 
-    def search(trial: Trial) -> list[SettingsPath]:
+    def path(trial: Trial, features: FeatureSet, tie_rule: Ties) -> SettingsPath:
         def make_space(rows: Trial) -> FunctionSpace:
-            return rows.space(kind, gaussian=gaussian)
+            return rows.space(features, gaussian=gaussian)
 
-        return [
-            SettingsPath(
-                _held_out_scores(trial, make_space, alphas, tie_rule),
-                partial(_fit_rls, trial, kind, alphas, tie_rule, gaussian=gaussian),
-            )
-            for tie_rule in ties
-        ]
+        return SettingsPath(
+            _held_out_scores(trial, make_space, alphas, tie_rule),
+            partial(_fit_rls, trial, features, alphas, tie_rule, gaussian=gaussian),
+        )
+
+    def search(trial: Trial) -> list[SettingsPath]:
+        kinds = [kind] if gaussian else trial.with_crosses(kind)
+        return [path(trial, features, tie_rule) for features in kinds for tie_rule in ties]
 
     return search
 
@@ -410,13 +436,16 @@ def _trees(loss: Any) -> Search:
     """Boosted trees, all folds side by side until the held-out value stops rising."""
 
     def search(trial: Trial) -> list[SettingsPath]:
-        width = trial.features("raw_ranked").shape[1]
-        wanted = np.clip(FEATURE_SHARE * width, LEAST_FEATURES, FEATURES_OF_TREE)
-        # few features for each tree, or all: the first trees tell which to go on with
-        shares = sorted({float(min(wanted / width, 1.0)), 1.0})
-        grown = [_Growing(trial, _tree_ranker(trial, loss, share)) for share in shares]
+        # few features for each tree or all, with crosses or without: the first trees tell which
+        # to go on with
+        grown = []
+        for kind in trial.with_crosses("raw_ranked"):
+            width = trial.features(kind).shape[1]
+            wanted = np.clip(FEATURE_SHARE * width, LEAST_FEATURES, FEATURES_OF_TREE)
+            shares = sorted({float(min(wanted / width, 1.0)), 1.0})
+            grown += [_Growing(trial, kind, _tree_ranker(trial, kind, loss, s)) for s in shares]
         for one in grown:
-            one.grow(RACE[trial.has_many_items] if len(shares) > 1 else 0)
+            one.grow(RACE[trial.has_many_items] if len(grown) > 1 else 0)
         best = max(grown, key=lambda one: max(one.values, default=0.0))
         for one in grown:
             if one is not best:
@@ -427,7 +456,7 @@ def _trees(loss: Any) -> Search:
     return search
 
 
-def _tree_ranker(trial: Trial, loss: Any, share: float) -> BoostedRanker:
+def _tree_ranker(trial: Trial, kind: FeatureSet, loss: Any, share: float) -> BoostedRanker:
     """Return a ranker of many small trees, whose number the held-out value chooses."""
     return BoostedRanker(
         loss,
@@ -435,18 +464,18 @@ def _tree_ranker(trial: Trial, loss: Any, share: float) -> BoostedRanker:
         learning_rate=0.1,
         max_leaf_nodes=31 if trial.has_many_items else 15,
         feature_share=share,
-        max_bins=trial.trees.max_bins,
-        monotone=_of_values_and_ranks(trial),
+        max_bins=trial.max_bins,
+        monotone=_of_values_and_ranks(trial, kind),
         early_stopping=False,
         measure=trial.measure,
         random_state=trial.seed,
     )
 
 
-def _of_values_and_ranks(trial: Trial) -> dict[int, int] | None:
+def _of_values_and_ranks(trial: Trial, kind: FeatureSet) -> dict[int, int] | None:
     """Return the directions of features and of their ranks in the query."""
     directions = {j: sign for j, sign in enumerate(trial.monotone) if sign != 0}
-    width = trial.X.shape[1]
+    width = trial.features(kind).shape[1] // 2
     return directions | {width + j: sign for j, sign in directions.items()} or None
 
 
@@ -454,9 +483,9 @@ def _of_values_and_ranks(trial: Trial) -> dict[int, int] | None:
 class _Growing:
     """Trees of all folds that can go on growing, with the held-out scores of each stage."""
 
-    def __init__(self, trial: Trial, ranker: BoostedRanker) -> None:
-        problems = [trial.for_fold(k).trees for k in range(trial.folds.n_folds)]
-        self.trial, self.ranker = trial, ranker
+    def __init__(self, trial: Trial, kind: FeatureSet, ranker: BoostedRanker) -> None:
+        problems = [trial.for_fold(k).trees(kind) for k in range(trial.folds.n_folds)]
+        self.trial, self.kind, self.ranker = trial, kind, ranker
         self.stages: list[FloatArray] = []
         self.values: list[float] = []
         self._next = staged_scores(problems, ranker, trial.folds, STAGE)
@@ -478,7 +507,7 @@ class _Growing:
     def fit(self, k: int) -> RankerPipeline:
         """Grow as many trees from all data as a stage had."""
         chosen = BoostedRanker(**{**self.ranker.get_params(), "n_trees": (k + 1) * STAGE})
-        return self.trial.pipeline("raw_ranked", fit_to_problem(chosen, self.trial.trees))
+        return self.trial.pipeline(self.kind, fit_to_problem(chosen, self.trial.trees(self.kind)))
 
 
 def _row_bytes(n_features: int) -> int:
