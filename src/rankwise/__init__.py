@@ -109,7 +109,7 @@ _HOMES = {
     "rankwise.rankers.pair_calibration": ["PairCalibration"],
     "rankwise.selection.holdouts": ["PairKFold"],
     "rankwise.transformers.categories": ["WithinQueryEncoder"],
-    "rankwise.transformers.kept": ["KeptFeatures"],
+    "rankwise.transformers.rows": ["FeatureScaler", "KeptFeatures"],
     "rankwise.transformers.text": ["TextFeatures"],
     "rankwise.transformers.numeric": [
         "WithinQueryImputer",

@@ -120,10 +120,11 @@ from rankwise.solve.iteration import Ending as Ending
 from rankwise.solve.iteration import Step as Step
 from rankwise.solve.kernel_iteration import ConjugateGradients as ConjugateGradients
 from rankwise.transformers.categories import WithinQueryEncoder as WithinQueryEncoder
-from rankwise.transformers.kept import KeptFeatures as KeptFeatures
 from rankwise.transformers.numeric import WithinQueryImputer as WithinQueryImputer
 from rankwise.transformers.numeric import WithinQueryRanks as WithinQueryRanks
 from rankwise.transformers.numeric import WithinQueryScaler as WithinQueryScaler
+from rankwise.transformers.rows import FeatureScaler as FeatureScaler
+from rankwise.transformers.rows import KeptFeatures as KeptFeatures
 from rankwise.transformers.text import TextFeatures as TextFeatures
 
 __all__: list[str]

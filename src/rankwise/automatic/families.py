@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import Gaussian, Kernel, Linear
@@ -29,8 +30,12 @@ from rankwise.rankers.trees.boosted_ranker import (
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.ties import equal_ties
-from rankwise.transformers.kept import KeptFeatures
-from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
+from rankwise.transformers.numeric import (
+    WithinQueryRanks,
+    WithinQueryScaler,
+    ranks_within_queries,
+)
+from rankwise.transformers.rows import KeptFeatures
 
 N_BASIS = 200
 """Basis rows of Gaussian kernels, at most."""
@@ -40,6 +45,9 @@ KERNEL_ALPHAS: FloatArray = np.exp2(np.arange(-8.0, 9.0, 2.0))
 HINGE_CS = (0.001, 0.01, 0.1)
 DORM_CS = (0.01,)
 KERNEL_DORM_CS = (0.01, 0.3)
+
+MANY_CELLS = 10_000_000
+"""Number of cells from which single features are not tried."""
 
 STAGE = 10
 """Trees per stage."""
@@ -67,6 +75,29 @@ STEPS: dict[FeatureSet, list[Callable[[], Any]]] = {
 
 CROSSED: dict[FeatureSet, FeatureSet] = {"scaled": "crossed", "raw_ranked": "raw_ranked_crossed"}
 """The same with crosses of categories, which all other sets leave out."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A feature as a ranker by itself.
+
+    Parameters
+    ----------
+    at : int
+        Its position.
+    is_down : bool
+        Whether its lowest values come first.
+    value : float
+        Its mean value.
+    values : (n_judged,)
+        Its value in every query.
+    """
+
+    at: int
+    is_down: bool
+    value: float
+    values: FloatArray
 
 
 @final
@@ -236,6 +267,30 @@ class Trial:
         """Return the overall value of a score vector of the judged items; larger is better."""
         return float(weighted_mean(self.values(scores[None]), self.query_weight)[0])
 
+    @cached_property
+    def columns(self) -> FloatArray:
+        """The features of the judged items, each as prepared without the fold of the item."""
+        if not self.without:
+            return self.X[self.judged_rows]
+        found = np.empty((self.data.n_items, self.X.shape[1]))
+        for fold in range(self.folds.n_folds):
+            rows = np.flatnonzero(self.folds.fold == fold)
+            found[rows] = self.for_fold(fold).X[rows]
+        return found[self.judged_rows]
+
+    @cached_property
+    def best_column(self) -> Column:
+        """The feature that ranks best by itself, up or down."""
+        best: Column | None = None
+        for j, column in enumerate(self.columns.T):
+            both = self.values(np.stack([column, -column]))
+            means = np.nan_to_num(weighted_mean(both, self.query_weight), nan=-np.inf)
+            down = int(means.argmax())
+            if best is None or means[down] > best.value:
+                best = Column(j, bool(down), float(means[down]), both[down])
+        assert best is not None
+        return best
+
     def pipeline(self, kind: FeatureSet, ranker: Ranker) -> RankerPipeline:
         """Put transformers before a ranker that was fitted to their output."""
         return join_fitted([*self.steps(kind), ranker], self.X, self.data)
@@ -257,10 +312,13 @@ class SettingsPath:
         Every item scored by a model that has not seen its fold.
     fit : function
         Takes the number of a setting and returns a ranker fitted to all items.
+    is_grid : bool
+        Whether settings follow each other, so that neighbours are nearly as good.
     """
 
     scores: FloatArray
     fit: Callable[[int], RankerPipeline]
+    is_grid: bool = True
 
 
 Search: TypeAlias = Callable[[Trial], list[SettingsPath]]
@@ -432,6 +490,30 @@ def _uninterrupted(rankers: Sequence[Any]) -> Sequence[Any]:
     return rankers
 
 
+def _single(trial: Trial) -> list[SettingsPath]:
+    """Rank by one feature, up or down."""
+    columns = trial.columns
+    if columns.size > MANY_CELLS:
+        raise InvalidInputError(f"there are more than {MANY_CELLS:,} cells to look at one by one.")
+    ranks = ranks_within_queries(columns, trial.judged).T
+    found = []
+    for sign in (1.0, -1.0):
+        scores = np.full((len(ranks), trial.data.n_items), np.nan)
+        scores[:, trial.judged_rows] = sign * ranks
+        fit = partial(_fit_single, trial, sign)
+        found.append(SettingsPath(scores, fit, is_grid=False))
+    return found
+
+
+def _fit_single(trial: Trial, sign: float, column: int) -> RankerPipeline:
+    """Return the ranks of a feature, with a sign: what is learned is their own order."""
+    kept, ranked = KeptFeatures([column]), WithinQueryRanks()
+    queries = trial.data.queries if trial.data.has_qid else None
+    ranks = ranked.fit_transform(kept.fit_transform(trial.X, qid=queries), qid=queries)
+    ranker = RankRLS().fit(ranks, sign * ranks[:, 0], trial.qid)
+    return join_fitted([kept, ranked, ranker], trial.X, trial.data)
+
+
 def _trees(loss: Any) -> Search:
     """Boosted trees, all folds side by side until the held-out value stops rising."""
 
@@ -521,6 +603,7 @@ def _kernel_bytes(n_features: int) -> int:
 FAMILIES = (
     Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes),
     Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes, True),
+    Family("single feature", _single, _row_bytes),
     Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes),
     Family("RankSVM", _hinge("scaled"), _row_bytes),
     Family("Gaussian RankRLS", _least_squares("scaled", ["drop"], gaussian=True),

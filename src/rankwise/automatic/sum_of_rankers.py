@@ -155,7 +155,7 @@ class SumOfRankers(Ranker, ABC):
 
     @property
     def compares_items_(self) -> bool:
-        """Whether the score of a row depends on the other rows of its query: always."""
+        """Whether the score of a row depends on the other rows of its query."""
         return True
 
     @property

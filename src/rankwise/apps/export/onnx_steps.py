@@ -26,8 +26,8 @@ from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.scoring_function import scaling_of, scoring_function
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
-from rankwise.transformers.kept import KeptFeatures
 from rankwise.transformers.numeric import WithinQueryImputer, WithinQueryRanks, WithinQueryScaler
+from rankwise.transformers.rows import FeatureScaler, KeptFeatures
 
 
 def write_steps_onnx(
@@ -383,6 +383,11 @@ def _crosses(
 @step_node.register
 def _kept(step: KeptFeatures, graph: GraphWriter, rows: str) -> str:
     return graph.node("Gather", [rows, graph.array(np.array(step.columns), np.int64)], axis=1)
+
+
+@step_node.register
+def _feature_scaler(step: FeatureScaler, graph: GraphWriter, rows: str) -> str:
+    return graph.scaled(rows, step.mean_[None], step.scale_[None])
 
 
 def _n_items(graph: GraphWriter, rows: str) -> str:
