@@ -21,6 +21,7 @@ from rankwise.automatic.from_comparisons import (
     net_wins,
     try_pair_family,
 )
+from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
@@ -29,7 +30,7 @@ from rankwise.automatic.sum_of_rankers import (
     fit_preparation,
     prepared_without,
 )
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import (
     ConvergenceWarning,
@@ -122,6 +123,9 @@ class AutoRanker(SumOfRankers):
         Everything that was tried, with held-out values, intervals, paired tests and seconds.
     honest_value_ : HonestValue
         The value on queries that no choice has seen.
+    next_query_ : NextQuery or None
+        Intervals for the value of one new query, and sets that contain its best item; None without
+        queries of scores, or with too few.
     best_feature_ : RankerEntry
         The feature that ranks best by itself, ascending or descending, on the same queries, and a
         paired test against the ranker on queries that no choice of the ranker has seen.
@@ -178,6 +182,7 @@ class AutoRanker(SumOfRankers):
     best_alone_: RankerEntry
     ending_reason_: str
     is_of_comparisons_: bool
+    next_query_: NextQuery | None
 
     def __init__(
         self,
@@ -327,6 +332,31 @@ class AutoRanker(SumOfRankers):
                 self.ending_reason_ = "interrupted"
         return board
 
+    def best_set(self, X: Any, qid: ArrayLike | None = None, *, coverage: float = 0.9) -> BoolArray:
+        """Return which items are in the set of their query that contains its best item.
+
+        Parameters
+        ----------
+        X, qid
+            As in `predict`.
+        coverage : float
+            With what probability a set contains the best item, or one of equal grade: so it was on
+            held-out queries, and so it is on new ones that are like them.
+
+        Returns
+        -------
+        is_in_set : (n_items,) of bool
+        """
+        scores = on_host(self.predict(X, qid=qid))
+        if self.next_query_ is None:
+            raise InvalidInputError(
+                "`best_set` must be of a ranker that learned from scores of at least 10 queries: "
+                "this one has no held-out queries."
+            )
+        (qid,) = read_columns(X, qid=qid)
+        queries = Queries.of(on_host(qid), len(scores))
+        return self.next_query_.best_set(scores, queries, coverage)
+
     def predict_pair(self, X1: Any, X2: Any) -> FloatArray:
         """Return the probability that each row of X1 beats the same row of X2.
 
@@ -363,7 +393,9 @@ class AutoRanker(SumOfRankers):
         self.members_, self.member_weights_ = board.fitted(choice)
         self.leaderboard_ = board.leaderboard(choice)
         # value of the choice on queries that it was not chosen by
-        unseen = board.unseen_values()
+        scores = board.unseen_scores()
+        unseen = board.unseen_values(scores)
+        self.next_query_ = board.next_query(scores, unseen)
         self.honest_value_ = board.honest_value(unseen)
         self.best_column_, self.best_alone_ = board.best_column(unseen)
 
@@ -483,6 +515,7 @@ class AutoRanker(SumOfRankers):
                 str(self.honest_value_),
                 f"The best feature by itself, {alone.name}: {alone.value:.4f} on the same "
                 f"{self.honest_value_.unit}{test}.",
+                *self._said_of_next_query(),
                 "",
                 str(self.leaderboard_),
                 "",
@@ -492,6 +525,13 @@ class AutoRanker(SumOfRankers):
                 *self._said_of_time(),
             ]
         )
+
+    def _said_of_next_query(self) -> list[str]:
+        """Say what one new query may expect."""
+        if self.next_query_ is None:
+            return []
+        low, high = self.next_query_.interval()
+        return [f"One new query: {low:.4f} to {high:.4f} with 90 %."]
 
     def _said_of_time(self) -> list[str]:
         """Say whether dates decided what was learned from, or that some could have."""
