@@ -220,7 +220,7 @@ class EdgeRoot(Root):
         _, starts = np.unique(edges.component[active], return_index=True)
         members = tuple(np.split(active, starts[1:])) if len(active) else ()
         factors = tuple(
-            cholesky(grounded.toarray(order="F"), lower=True, overwrite_a=True, check_finite=False)
+            cholesky(grounded.toarray(), lower=True, overwrite_a=True, check_finite=False)
             for grounded in (edges.matrix[m[:-1]][:, m[:-1]] for m in members)
         )
         labels = [np.repeat(edges.component[m[0]], len(m) - 1) for m in members]

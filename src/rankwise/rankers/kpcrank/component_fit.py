@@ -16,7 +16,6 @@ from rankwise.core.namespaces import (
     namespace_of,
     segment_sums,
     solve_triangular,
-    take_rows,
     to_host,
     zeros,
 )
@@ -179,9 +178,7 @@ class NestedSolutions:
         return np.cumsum(self.parts.T[:, :, None] * self.rhs[:, None, :], axis=0)
 
 
-def _factorise_together(
-    stack: Array, floor: FloatArray
-) -> tuple[FloatArray, FloatArray] | None:
+def _factorise_together(stack: Array, floor: FloatArray) -> tuple[FloatArray, FloatArray] | None:
     """Return B C^-T and the pivots of each [A; B] of a stack, computed where it is.
 
     None if a pivot of any of them is not above its floor.
@@ -269,7 +266,7 @@ def leave_query_out_components(
     out = np.full((Z.shape[1], len(Z), as_columns(graph.rhs).shape[1]), np.nan)
     errors = np.zeros((folds.n_folds, Z.shape[1]))
     items, starts = folds.items
-    features = like(Z, where)
+    sorted_rows = like(Z[items], where)
 
     def leave_out(number: int) -> None:
         rest, own = chunks.sums(number).of_others(), chunks.folds[number]
@@ -277,7 +274,7 @@ def leave_query_out_components(
         rhs = (rest.rhs + like(outside.rhs[number], where)).mT
         moments = [Moments(grams[k, ...], rhs[k, ...], of) for k, of in enumerate(size[own])]
         rows = [items[starts[q] : starts[q + 1]] for q in range(own.start, own.stop)]
-        of_rows = [take_rows(features, chosen) for chosen in rows]
+        of_rows = [sorted_rows[starts[q] : starts[q + 1], :] for q in range(own.start, own.stop)]
         found = NestedSolutions.of_each(moments, of_rows, alpha)
         for solutions, chosen in zip(found, rows, strict=True):
             out[:, chosen] = solutions.scores()
