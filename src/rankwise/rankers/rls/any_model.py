@@ -434,8 +434,10 @@ class _PairProblem:
         for (g, h), (every, lead, skipped) in zip(
             batches, followed(answers, len(batches), "leave_pair_out", shown=progress), strict=True
         ):
+            # the wins of a tournament, for its ROC curve
             if met is not None:
                 met[every[:, 0], every[:, 1]], met[every[:, 1], every[:, 0]] = lead, -lead
+            # pairs in the right order, counted for both groups; a tie is one half
             differ = ranks[every[:, 0]] != ranks[every[:, 1]]
             right[[g, h]] += float(((np.sign(lead[differ]) + 1.0) / 2.0).sum())
             total[[g, h]] += int(np.count_nonzero(differ))

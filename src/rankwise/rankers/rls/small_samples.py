@@ -321,6 +321,7 @@ def leave_pair_out_auc(
         query_weight="items",
         unweighted="judge",
     )
+    # the share of pairs in the right order, and its standard error over items
     path = judge_pairs(held_out, Concordance, np.array([alpha]))
     position = path.best()
     value, error = float(path.values[position]), float(path.standard_errors[position])
