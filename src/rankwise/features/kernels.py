@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
 from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, NumericalError
-from rankwise.core.fused import exp_product
+from rankwise.core.fused import exact_exp_product, exp_product
 from rankwise.core.namespaces import (
     Array,
     blocks_of,
@@ -494,7 +494,8 @@ def own_product(kernel: Kernel, X: Matrix, V: Array, tile: int | None = None) ->
     """Return ``k(X, X) @ V``; half of the blocks are formed, the others are their transposes.
 
     Each thread adds up its own blocks in a fixed order, so that the result depends on the number
-    of threads only, by rounding errors. Elsewhere than on the host there is one thread.
+    of threads only, by rounding errors. Elsewhere than on the host there is one thread, and a GPU
+    forms the Gaussian kernel in its registers.
 
     Parameters
     ----------
@@ -508,6 +509,10 @@ def own_product(kernel: Kernel, X: Matrix, V: Array, tile: int | None = None) ->
         Rows and columns of a block; by default as many as serve where X is.
     """
     on_host = is_on_host(X)
+    if not on_host and isinstance(kernel, Gaussian):
+        fused = exact_exp_product(*_exponent_factors(kernel, X), V)
+        if fused is not None:
+            return fused
     tile = tile or (TILE if on_host else DEVICE_TILE)
     edges = list(blocks_of(X.shape[0], tile))
     rows = [X[edge, :] for edge in edges]
@@ -543,9 +548,14 @@ def single_product(kernel: Kernel, X: Matrix) -> Callable[[Array], Array] | None
     """Return the product with ``k(X, X)`` in single precision; None where it is not quicker."""
     if is_on_host(X) or not isinstance(kernel, Gaussian):
         return None
-    held = GaussianOfRows.of(_number(kernel.gamma), X)
-    left, right = held.left(X), held.factors.T
+    left, right = _exponent_factors(kernel, X)
     return lambda V: exp_product(left, right, V)
+
+
+def _exponent_factors(kernel: Gaussian, X: Array) -> tuple[Array, Array]:
+    """Return A and B, of which ``A B'`` are the exponents of the kernel of all rows."""
+    held = GaussianOfRows.of(_number(kernel.gamma), X)
+    return held.left(X), held.factors.T
 
 
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}
