@@ -349,6 +349,13 @@ class Prefer(Command):
         bool,
         option("Scores are log-odds (Bradley-Terry); implies --no-robust.", None, "--logistic"),
     ] = False
+    interactions: Annotated[
+        bool,
+        option(
+            "Let boosted trees of differences of features take part, if held-out answers become "
+            "likelier by them."
+        ),
+    ] = True
     level: AnswerLevel = 0.9
     top: Top = None
     json: Json = False
