@@ -407,6 +407,11 @@ def _scores_of(booster: Any, X: Matrix, n_trees: int | None = None) -> FloatArra
     return np.asarray(scores, dtype=float)
 
 
+def scores_after(ranker: BoostedRanker, X: Matrix, n_trees: int) -> FloatArray:
+    """Return the scores of rows by the first trees of a fitted ranker."""
+    return _scores_of(_booster_of(ranker), X, n_trees)
+
+
 def _truncation(measure: Measure) -> int:
     """Return lambdarank's truncation level: a few positions below the cut-off of the measure."""
     cutoff = measure.parameters.get("cutoff")
