@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from math import log, pi
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,10 @@ from rankwise.core.checks import (
 )
 from rankwise.core.display import interval_chart, new_axes, short_label, spreadsheet_text
 from rankwise.core.errors import InvalidInputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 Link: TypeAlias = Literal["logit", "probit"]
 TieModel: TypeAlias = Literal["lead", "odds"]
@@ -502,7 +506,7 @@ class Leaderboard:
             for place, (name, score, low, high) in enumerate(columns)
         ]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """Return a pandas data frame with one row per item; needs pandas."""
         try:
             import pandas as pd  # noqa: PLC0415 - optional
@@ -510,7 +514,7 @@ class Leaderboard:
             raise MissingExtraError("A data frame", "pandas", "frames") from error
         return pd.DataFrame(self.rows())
 
-    def plot(self, ax: Any = None, most: int = 30) -> Any:
+    def plot(self, ax: Axes | None = None, most: int = 30) -> Axes:
         """Draw the scores with their intervals, best on top; return the axes.
 
         Needs matplotlib.

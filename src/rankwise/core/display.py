@@ -1,13 +1,19 @@
 """Results as people look at them: aligned text, a small HTML table, a data frame, a drawing."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from html import escape
 from math import ceil, floor, log10
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankwise.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 Row = Sequence[str]
 
@@ -171,14 +177,14 @@ class Result(ABC):
         """Return everything in types that JSON can hold."""
         return asdict(self)  # type: ignore[call-overload]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """Return the result as a data frame. Needs pandas."""
         return data_frame(self._columns())
 
     def _repr_html_(self) -> str:
         return html_table(self._cells(), self._caption())
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the result; return the axes. Needs matplotlib.
 
         Parameters

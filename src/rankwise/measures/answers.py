@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import TYPE_CHECKING, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +13,9 @@ from rankwise.core.checks import as_floats, check_weight
 from rankwise.core.display import new_axes
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Count, check_call
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 
 @final
@@ -54,7 +57,7 @@ class AnswerEvaluation:
             f"disagreement {self.disagreement:.4f})"
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the calibration: how often favourites won against how often they were predicted to.
 
         Points below the diagonal are overconfident. Needs matplotlib.
