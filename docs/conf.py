@@ -4,6 +4,7 @@ import inspect
 import pkgutil
 import re
 import sys
+import tomllib
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -71,12 +72,23 @@ numpydoc_show_class_members = False
 math_numfig = False
 math_eqref_format = "({number})"
 
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
+    "project"
+]
+ADDRESSES = PROJECT.get("urls", {})
+
+html_baseurl = ADDRESSES.get("Documentation", "")
 html_theme = "pydata_sphinx_theme"
 html_title = f"rankwise {release}"
 html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
+    "icon_links": [
+        {"name": name, "url": url, "icon": "fa-solid fa-code"}
+        for name, url in ADDRESSES.items()
+        if name == "Source"
+    ],
 }
 
 GENERATED = Path(__file__).parent / "api" / "generated"
