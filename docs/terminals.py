@@ -32,7 +32,9 @@ INKS = {
 SIZE, ADVANCE, LEADING, MARGIN = 14, 8.45, 18, 16
 """Of the letters of a terminal, in units of its picture."""
 
+QUIET = " 2>/dev/null"
 TERMINALS = {
+    "automatic": ["rankwise fit queries.csv -o model" + QUIET],
     "command_line": [
         "rankwise fit rls queries.csv -o model",
         "rankwise predict model test.csv -o scores.csv",
@@ -145,5 +147,8 @@ def terminal_svg(text: str) -> dict[str, str]:
 def draw_terminal(name: str) -> dict[str, str]:
     """Run the commands of a terminal and draw what they print."""
     folder = folder_of_data().name
-    parts = [f"$ {command}\n{printed(folder, command)}" for command in TERMINALS[name]]
+    parts = [
+        f"$ {command.removesuffix(QUIET)}\n{printed(folder, command)}"
+        for command in TERMINALS[name]
+    ]
     return terminal_svg("\n\n".join(part.rstrip() for part in parts))
