@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self, final, get_args, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, final, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -104,6 +104,9 @@ from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.reading import read_scored
 from rankwise.rankers.scoring_function import ScoringFunction, scoring_function, unscaled_function
 from rankwise.rankers.trees.pair_trees import PairTrees
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 MOST_DRAWS = 10_000_000
 """Draws from the posterior at once."""
@@ -700,6 +703,42 @@ class PreferenceGP(Ranker):
             scores = process.mean(rows)
             found = (scores, process.deviations(rows)) if return_std else scores
         return as_given(found, X)
+
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: Literal[False] = False,
+        items: ArrayLike | None = None,
+    ) -> NDArray[Any]: ...
+
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: Literal[True],
+        items: ArrayLike | None = None,
+    ) -> DataFrame: ...
+
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: bool,
+        items: ArrayLike | None = None,
+    ) -> Any: ...
 
     def rank(
         self,
