@@ -110,7 +110,7 @@ def count_comparisons(
         paths = paths_of(pattern)
         labels = [f"Partition {k} ({path})" for k, path in enumerate(paths)]
         counts = engine.call_each(
-            "count", _Counts.of, labels, paths, columns, skip_bad, tuple(keep)
+            "count", _Counted.of, labels, paths, columns, skip_bad, tuple(keep)
         )
         (found,) = engine.compute([engine.add(counts)])
     table: ComparisonTable = found.described()
@@ -131,7 +131,7 @@ def _needed(options: dict[str, Any]) -> list[Kept]:
 
 @final
 @dataclass(frozen=True, eq=False)
-class _Counts:
+class _Counted:
     """What some files say, each different row once; they are added up."""
 
     label: str
