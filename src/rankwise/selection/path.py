@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, final, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, final, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from rankwise.core.display import (
     Result,
     brief,
     decimals,
+    plain,
     text_table,
 )
 from rankwise.core.errors import InvalidInputError, NumericalError
@@ -29,6 +30,9 @@ from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Judgements, Measure, weighted_mean
 from rankwise.selection.holdouts import HeldOut, PairsHeldOut
 from rankwise.selection.ties import TIE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ChoiceRule: TypeAlias = Literal["best", "one_standard_error"]
 Simplest: TypeAlias = Literal["largest", "smallest"]
@@ -140,8 +144,8 @@ class SelectionPath(Result):
             "parameter": self.parameter,
             "measure": repr(self.measure),
             "grid": self.grid.tolist(),
-            "values": _or_none(self.values),
-            "standard_errors": _or_none(self.standard_errors),
+            "values": plain(self.values),
+            "standard_errors": plain(self.standard_errors),
             "best": self._best,
         }
 
@@ -177,7 +181,7 @@ class SelectionPath(Result):
             f"{value} at {point})"
         )
 
-    def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
+    def plot(self, ax: Axes | None = None, chosen: int | None = None) -> Axes:
         """Draw the values with their standard errors; return the axes. Needs matplotlib."""
         ax = super().plot(ax)
         if chosen is not None:
@@ -216,10 +220,6 @@ class Candidate:
 
     settings: Mapping[str, Any]
     path: SelectionPath
-
-
-def _or_none(values: FloatArray) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:
