@@ -37,7 +37,7 @@ from rankwise.core.errors import (
     FeatureScaleWarning,
     InvalidInputError,
 )
-from rankwise.core.namespaces import on_host
+from rankwise.core.namespaces import memory_of_host, on_host
 from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted
@@ -55,8 +55,12 @@ from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
 
-FOLDS, ITEMS_OF_FOLDS = (3, 10), 40_000
-"""Smallest and largest number of folds, and about how many items they hold together between."""
+FOLDS, ITEMS_OF_FOLDS, CELLS_OF_FOLDS = (3, 10), 40_000, 600_000
+"""Smallest and largest number of folds, and up to how many items and cells all of them learn from
+together where there are more than the smallest number."""
+
+SHARE_OF_MEMORY = 0.5
+"""Share of the memory of the machine that is used if nothing is said."""
 
 MANY = 100
 """Categories that are read to see whether they are dates."""
@@ -96,11 +100,12 @@ class AutoRanker(SumOfRankers):
         count, so that a busy machine gives the same ranker. The final fits to all data take
         additional time, less than trying took for one fold. None for no limit.
     cv : int or None
-        Number of folds of queries. None for 3 or, below about 13,000 items, more, up to 10: models
-        that learn from nearly all of few queries are nearly as good as the final one. Folds in time
-        are 3.
-    memory : int
-        Bytes of memory to use; families that need more are not tried.
+        Number of folds of queries. None for 3 or, for small tables, more, up to 10: models that
+        learn from nearly all of few queries are nearly as good as the final one. Folds in time are
+        3.
+    memory : int or None
+        Bytes of memory to use; families that need more are not tried. None for half of what the
+        machine has.
     monotone : dict or None
         Features, by name or position, in which scores may only rise (1) or only fall (-1), as in
         ``{"price": -1}``. Only families that can be held to it are tried: trees.
@@ -192,7 +197,7 @@ class AutoRanker(SumOfRankers):
             float | None, Positive(), Advice("It is in seconds; or use None.")
         ] = 300.0,
         cv: Count | None = None,
-        memory: Count = 4 << 30,
+        memory: Count | None = None,
         monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
         random_state: RandomSeed = 0,
@@ -445,8 +450,8 @@ class AutoRanker(SumOfRankers):
                 "to hold out items."
             )
         if days is None:
-            wanted = int(np.clip(ITEMS_OF_FOLDS // data.n_items, *FOLDS))
-            folds = Folds.random(self.cv or wanted, groups, rng)
+            wanted = min(ITEMS_OF_FOLDS // data.n_items, CELLS_OF_FOLDS // max(X.size, 1))
+            folds = Folds.random(self.cv or int(np.clip(wanted, *FOLDS)), groups, rng)
         else:
             folds = Folds.forward(self.cv or FOLDS[0], groups, days)
         held = np.flatnonzero(folds.fold >= 0)
@@ -457,13 +462,14 @@ class AutoRanker(SumOfRankers):
     def _search(self, trial: Trial) -> Board:
         """Try one family after another until all are tried or time is up."""
         board = Board(trial, [])
+        memory = self.memory or int(SHARE_OF_MEMORY * memory_of_host())
         self.ending_reason_ = "done"
         with steps_shown(self.progress, "AutoRanker", len(FAMILIES), str) as on_step:
             try:
                 for number, family in enumerate(FAMILIES):
                     if self._is_over(board, on_step, number, family):
                         break
-                    board.tried.append(try_family(family, trial, self.memory))
+                    board.tried.append(try_family(family, trial, memory))
             except KeyboardInterrupt:
                 if not board.known:
                     raise

@@ -150,7 +150,8 @@ class Board:
             found = f"{last.family.name}: {value}; "
         left = self.trial.deadline - time.thread_time()
         limit = f"at most {max(left, 0.0):.0f} s left, " if np.isfinite(left) else ""
-        return f"{found}best so far {self.best_value(self.known):.4f}, {limit}"
+        best = f"best so far {self.best_value(self.known):.4f}, " if self.known else ""
+        return f"{found}{best}{limit}"
 
     def choice(self, weight: FloatArray | None = None) -> Choice:
         """Choose a setting for each family, and weigh the families; by some queries, or by all.

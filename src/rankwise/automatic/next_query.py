@@ -59,7 +59,7 @@ class NextQuery:
         cls, measure: str, values: FloatArray, scores: FloatArray, y: FloatArray, queries: Queries
     ) -> Self:
         """Build from values of queries, NaN where not known, and held-out scores of their items."""
-        known = ~np.isnan(values)
+        known, scores = ~np.isnan(values), np.nan_to_num(scores)  # of other queries
         top, best, worst = (np.full(queries.n_queries, -np.inf) for _ in range(3))
         np.maximum.at(top, queries.index, y)
         np.maximum.at(worst, queries.index, -y)
