@@ -16,14 +16,14 @@ from benchmarks.harness import QUICK, Row, spread
 REPEATS = 1 if QUICK else 7
 ROOT = Path(__file__).parents[1]
 DATA = """
-import numpy as np
+import numpy as np, scipy.sparse
 rng = np.random.default_rng(0)
 X = rng.normal(size=(600, 8))
 y, qid = np.clip(np.round(X[:, 0] + rng.normal(size=600)), 0, 4), np.repeat(np.arange(30), 20)
 pairs = np.stack([np.arange(300), np.arange(599, 299, -1)], 1)
 pairs = np.where((y[pairs[:, 0]] < y[pairs[:, 1]])[:, None], pairs[:, ::-1], pairs)
 Y = rng.normal(size=(30, 30))
-stars = np.round(np.exp(Y)) + 1.0
+stars = scipy.sparse.csr_array(np.round(np.exp(Y)) + 1.0)
 matches = [(f"team {a}", f"team {b}") for a, b in (pairs % 12).tolist()]
 """
 FITS = {
