@@ -10,7 +10,6 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
-from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.fused import exact_exp_product, exp_product
 from rankwise.core.namespaces import (
@@ -28,7 +27,16 @@ from rankwise.core.namespaces import (
     squared_norms,
     to_host,
 )
-from rankwise.core.params import Advice, AtLeast, AtMost, Positive, Reads, settle
+from rankwise.core.params import (
+    Advice,
+    AtLeast,
+    AtMost,
+    Positive,
+    Reads,
+    check_values,
+    choice,
+    settle,
+)
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 
@@ -572,7 +580,7 @@ def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
                 f"`kernel` must be one of {', '.join(map(repr, KERNELS))}: got {kernel!r}, which "
                 f"is called {OTHER_NAMES[kernel]!r} here."
             )
-        check_choice("kernel", kernel, tuple(KERNELS))
+        check_values({"kernel": choice(tuple(KERNELS))}, {"kernel": kernel})
         return KERNELS[kernel]()
     if callable(kernel):
         return Custom(kernel)
