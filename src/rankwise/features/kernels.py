@@ -214,7 +214,8 @@ class Gaussian(Kernel):
                 set_diagonal(K, 1.0)
             return K
         A, B = _centred(A, B)
-        a, b = gamma * squared_norms(A), gamma * squared_norms(B)
+        a = gamma * squared_norms(A)
+        b = a if same else gamma * squared_norms(B)
         if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
             return np.exp(-gamma * _squared_distances(A, B))
         K = _products(A, B)
