@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from math import log, pi
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,9 @@ from rankwise.core.display import (
 )
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Count, Share, check_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Link: TypeAlias = Literal["logit", "probit"]
 TieModel: TypeAlias = Literal["lead", "odds"]
@@ -528,7 +531,7 @@ class Leaderboard(Result):
     def _caption(self) -> str:
         return f"{self.n_items} items"
 
-    def plot(self, ax: Any = None, most: int = 30) -> Any:
+    def plot(self, ax: Axes | None = None, most: int = 30) -> Axes:
         """Draw the scores with their intervals, best on top; return the axes.
 
         Needs matplotlib.

@@ -1,15 +1,21 @@
 """Results as people look at them: aligned text, a small HTML table, a data frame, a drawing."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from html import escape
 from math import ceil, floor, isfinite, log10
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rankwise.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 Row = Sequence[str]
 
@@ -208,14 +214,14 @@ class Result(ABC):
         own: Any = self
         return {field.name: plain(getattr(self, field.name)) for field in fields(own)}
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """Return the result as a data frame. Needs pandas."""
         return data_frame(self._columns())
 
     def _repr_html_(self) -> str:
         return html_table(self._cells(), self._caption())
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the result; return the axes. Needs matplotlib.
 
         Parameters

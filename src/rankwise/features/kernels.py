@@ -39,6 +39,7 @@ from rankwise.core.params import (
 )
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
+from rankwise.native.gaussians import gaussian_scores
 
 Gamma: TypeAlias = (
     Annotated[float, Positive(), Advice("Use a positive number or 'scale'.")] | Literal["scale"]
@@ -52,6 +53,9 @@ INNER_PRODUCT = "With a negative one the kernel is not an inner product."
 
 EXP_ROWS = 64
 """Rows whose exponentials are taken together, so that they stay in cache."""
+
+FEW_ROWS = 64
+"""Rows whose Gaussian kernels are formed and added up in one pass, before BLAS would thread."""
 
 EPS = float(np.finfo(float).eps)
 
@@ -236,8 +240,7 @@ class Gaussian(Kernel):
         """Return the kernel with rows whose centre and norms are computed once."""
         if sparse.issparse(B):
             return lambda A: self(A, B)
-        held = GaussianOfRows.of(_number(self.gamma), B)
-        return lambda A: self(A, B) if sparse.issparse(A) else held(A)
+        return GaussianOfRows.of(_number(self.gamma), B)
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return ones."""
@@ -252,6 +255,17 @@ class Gaussian(Kernel):
         return replace(self, gamma=_fit_gamma(self.gamma, X, sample_weight))
 
 
+def are_contiguous_doubles(X: Matrix, weights: FloatArray) -> bool:
+    """Return whether rows and the weights of a single output are as kernels take them."""
+    return (
+        type(X) is np.ndarray
+        and weights.ndim == 1
+        and X.dtype == weights.dtype == np.float64
+        and X.flags.c_contiguous
+        and weights.flags.c_contiguous
+    )
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class GaussianOfRows:
@@ -259,12 +273,17 @@ class GaussianOfRows:
 
     Parameters
     ----------
+    gamma : float
+    rows : (n_rows, n_features)
+        The rows given.
     shift : (n_features,)
         The centre of the rows, which is taken off all rows, so that an offset costs no digits.
     factors : (n_features + 2, n_rows)
         What moved rows, their squared norms and 1 are multiplied with.
     """
 
+    gamma: float
+    rows: Array
     shift: Array
     factors: Array
 
@@ -278,7 +297,7 @@ class GaussianOfRows:
         moved -= shift[:, None]
         factors[-2, :], factors[-1, :] = -gamma, -gamma * squared_norms(moved.T)
         moved *= 2 * gamma
-        return cls(shift, factors)
+        return cls(gamma, B, shift, factors)
 
     def left(self, A: Array) -> Array:
         """Return what the factors are multiplied with: moved rows, their squared norms, and 1."""
@@ -289,9 +308,24 @@ class GaussianOfRows:
 
     def __call__(self, A: Array) -> Array:
         """Return the kernel of every row of A with every given row."""
+        if sparse.issparse(A):
+            return Gaussian(self.gamma)(A, self.rows)
         K = self.left(A) @ self.factors
         _by_few_rows(lambda rows: exp_in_place(K[rows, :]), K)
         return K
+
+    def scores_of_few(self, A: Matrix, weights: FloatArray) -> FloatArray | None:
+        """Return the kernel of A times weights, None for other than a few rows of doubles.
+
+        It takes less than half the time of BLAS and NumPy, and equal rows get equal scores.
+        """
+        if not are_contiguous_doubles(A, weights) or not 0 < A.size <= FEW_ROWS * A.shape[1]:
+            return None
+        if not are_contiguous_doubles(self.factors, self.shift):
+            return None
+        scores = np.empty(len(A))
+        gaussian_scores(A, self.shift, self.factors, weights, scores)
+        return scores
 
 
 def _by_few_rows(finish: Callable[[slice], None], K: Array) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import numpy as np
 import scipy
@@ -37,6 +37,9 @@ from rankwise.measures.value import (
     one_vector,
     weighted_mean,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 """The hypothesis that a small p-value supports: a and b differ, a is greater, a is less."""
@@ -225,7 +228,7 @@ class Evaluation(Result):
             "n_undefined": self.n_undefined,
         }
 
-    def plot(self, ax: Any = None, measure: str | Measure | None = None) -> Any:
+    def plot(self, ax: Axes | None = None, measure: str | Measure | None = None) -> Axes:
         """Draw the values of one measure for all queries, in rising order. Needs matplotlib.
 
         Parameters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,9 @@ from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Judgements, Measure, weighted_mean
 from rankwise.selection.holdouts import HeldOut, PairsHeldOut
 from rankwise.selection.ties import TIE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ChoiceRule: TypeAlias = Literal["best", "one_standard_error"]
 Simplest: TypeAlias = Literal["largest", "smallest"]
@@ -177,7 +180,7 @@ class SelectionPath(Result):
             f"{value} at {point})"
         )
 
-    def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
+    def plot(self, ax: Axes | None = None, chosen: int | None = None) -> Axes:
         """Draw the values with their standard errors; return the axes. Needs matplotlib."""
         ax = super().plot(ax)
         if chosen is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Never, Self, final
+from typing import TYPE_CHECKING, Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,6 +35,9 @@ from rankwise.selection.greedy import (
 )
 from rankwise.selection.holdouts import Folds, resolve_folds, resolve_pair_folds
 from rankwise.selection.path import SelectionPath, as_measure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COPIES = 6
 """Dense copies of X that choosing features makes."""
@@ -196,7 +199,7 @@ class GreedyRankRLS(PointRanker):
         weights[chosen] = problem.space.fold(last.weights(problem.alphas))[:, 0]
         return self._keep(Identity(), weights, data, graphs.first.n_ignored_queries)
 
-    def plot_path(self, ax: Any = None) -> Any:
+    def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw the held-out value against the number of features; return the axes.
 
         Needs matplotlib, the extra "plot".
