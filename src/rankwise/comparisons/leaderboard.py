@@ -17,9 +17,6 @@ from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, sum_by
 from rankwise.core.checks import (
-    check_choice,
-    check_count,
-    check_share,
     positions_of,
 )
 from rankwise.core.display import (
@@ -32,6 +29,7 @@ from rankwise.core.display import (
     spreadsheet_text,
 )
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, Share, check_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -259,7 +257,7 @@ class Leaderboard(Result):
         **context: Any,
     ) -> Self:
         """Sort items by their scores; intervals are wider than Gaussian ones by a factor."""
-        check_share("level", level)
+        check_value("level", level, Share)
         group, covariance = context.pop("group", None), context.pop("covariance", None)
         order = np.argsort(-score, kind="stable")
         if group is None:
@@ -326,7 +324,7 @@ class Leaderboard(Result):
         n_items : int
             Number of items to keep.
         """
-        n = check_count("n_items", n_items)
+        n = check_value("n_items", n_items, Count)
         vectors = ("names", "score", "std", "low", "high", "rank_low", "rank_high")
         kept = {name: getattr(self, name)[:n] for name in (*vectors, "best", "answers")}
         kept["group"] = None if self.group is None else self.group[:n]
@@ -550,7 +548,7 @@ class Leaderboard(Result):
         return ax
 
     def _draw(self, ax: Any, most: int = 30) -> None:
-        shown = self.rows()[: check_count("most", most)]
+        shown = self.rows()[: check_value("most", most, Count)]
         at = np.arange(len(shown))
         score, low, high = (np.array([row[k] for row in shown]) for k in ("score", "low", "high"))
         ax.errorbar(score, at, xerr=[score - low, high - score], fmt="o", capsize=3)
@@ -565,7 +563,7 @@ class Leaderboard(Result):
         most : int
             Largest number of items to draw, starting with the best.
         """
-        shown = self.rows()[: check_count("most", most)]
+        shown = self.rows()[: check_value("most", most, Count)]
         what = f"all {self.n_items} items" if len(shown) == self.n_items else f"the best {most}"
         names = [f"{row['rank']} {row['item']}" for row in shown]  # cut names may be alike
         score, low, high = ([row[k] for row in shown] for k in ("score", "low", "high"))
@@ -589,7 +587,7 @@ class Leaderboard(Result):
             "json": _json,
             "html": _html,
         }
-        check_choice("kind", kind, tuple(writers))
+        check_value("kind", kind, LeaderboardFormat)
         return writers[kind](self)
 
     @property

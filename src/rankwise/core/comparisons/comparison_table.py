@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,6 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import (
     as_array,
     check_length,
-    check_positive,
     check_weight,
     entries_of,
     is_blank,
@@ -24,9 +23,13 @@ from rankwise.core.checks import (
 from rankwise.core.comparisons.column import Column
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.params import Advice, Positive, check_value
 
 FIRST_WON, TIED, SECOND_WON = 1, 0, -1
 """What a comparison can end with."""
+
+Days: TypeAlias = Annotated[float, Positive(), Advice("It is a number of days.")]
+"""A span of time."""
 
 UNKNOWN = "unknown"
 """Who judged, or what was asked, where nothing is named."""
@@ -414,7 +417,7 @@ class ComparisonTable:
             Days, above 0; infinite for weights as they are.
         """
         if real_number(half_life) != np.inf:
-            check_positive("half_life", half_life, "It is a number of days.")
+            check_value("half_life", half_life, Days)
         if self.date is None:
             raise InvalidInputError(
                 "`half_life` must come with dates: the comparisons have none. Name the column of "
