@@ -194,7 +194,7 @@ def read_comparisons(
             LeftOutWarning,
         )
     table = table if rows is None else replace(table, row=freeze(rows[table.row]))
-    reading = described(table, roles, answers.words, n_left_out)
+    reading = described(table, roles, answers.words, n_left_out, skips_bad=skip_bad)
     return replace(table, reading=(*reading, *notes))
 
 
