@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "rankwise.automatic.auto_ranker": ["AutoRanker"],
+    "rankwise.automatic.next_query": ["NextQuery"],
     "rankwise.automatic.results": ["RankerEntry", "RankerLeaderboard"],
     "rankwise.automatic.search_ranker": ["SearchRanker"],
     "rankwise.core.clicks": ["click_propensities"],

@@ -218,15 +218,17 @@ class WithinQueryEncoder(QueryTransformer):
         """Return the pairs of encoded features that are crossed, as entries of `columns_`."""
         if self.crosses is None:
             return np.zeros((0, 2), dtype=np.intp)
-        if self.crosses != "auto":
-            for pair in self.crosses:
-                if len(pair) != 2 or any(column not in self.columns_ for column in pair):
+        if not (isinstance(self.crosses, str) and self.crosses == "auto"):
+            pairs = [entries_of(pair) for pair in entries_of(self.crosses)]
+            for pair in pairs:
+                known = [c for c in pair if isinstance(c, int | np.integer) and c in self.columns_]
+                if len(pair) != 2 or len(known) != 2:
                     raise InvalidInputError(
-                        "`crosses` must hold pairs of encoded features, by position among "
-                        f"{self.columns_}: got {pair!r}."
+                        '`crosses` must be "auto" or hold pairs of encoded features, by position '
+                        f"among {self.columns_}: got {pair!r}."
                     )
-            pairs = [[self.columns_.index(column) for column in pair] for pair in self.crosses]
-            return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+            places = [[self.columns_.index(column) for column in pair] for pair in pairs]
+            return np.array(places, dtype=np.intp).reshape(-1, 2)
         sizes = [len(categories) for categories in self.categories_]
         found = []
         for a, b in itertools.combinations(range(len(numbers)), 2):

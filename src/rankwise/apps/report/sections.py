@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from rankwise.apps.report.figures import FigureWriter, Inline, heat_map
+from rankwise.automatic.auto_ranker import AutoRanker
 from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
@@ -344,6 +345,47 @@ def _query_rows(judged: JudgedModels, scores: FloatArray, query: int) -> list[li
         cells = [str(at), brief(scores[row]), brief(judged.y[row]), str(top)]
         rows.append([judged.items[row], *cells])
     return rows
+
+
+COVERAGES = (0.8, 0.9, 0.95)
+"""With what probabilities the page says something of one query."""
+
+
+def next_query_section(judged: JudgedModels) -> Section | None:
+    """Say what the first model may expect of one query, and hold it against those given."""
+    name, model = next(iter(judged.rankers.items()))
+    found = ranker_of(model).next_query_ if isinstance(ranker_of(model), AutoRanker) else None
+    if found is None or len(found.leads) == 0 or not judged.has_qid:
+        return None
+    scores, queries = _scores(model, judged), judged.queries
+    values = evaluate(judged.y, scores, judged.qid, found.measure).values[:, 0]
+    values = values[~np.isnan(values)]
+    top = np.full(queries.n_queries, -np.inf)
+    np.maximum.at(top, queries.index, judged.y)
+    is_best = judged.y == top[queries.index]
+    header = ["with", f"{found.measure} of one query", "so it was here", "items in a set"]
+    rows = [[*header, "sets with a best item, here"]]
+    for coverage in COVERAGES:
+        low, high = found.interval(coverage)
+        held = float(np.mean((values >= low) & (values <= high))) if len(values) else np.nan
+        in_set = found.best_set(scores, queries, coverage)
+        with_best = np.bincount(queries.index, in_set & is_best, queries.n_queries) > 0
+        size = in_set.sum() / queries.n_queries
+        rows.append(
+            [
+                f"{coverage:.0%}",
+                f"{decimals(low, 3)} to {decimals(high, 3)}",
+                f"{held:.0%}",
+                f"{size:.1f} of {len(in_set) / queries.n_queries:.1f}",
+                f"{with_best.mean():.0%}",
+            ]
+        )
+    text = (
+        f"What {name} found on the queries that it held out, about the next one: between which "
+        "values its measure will lie, and how many of the first items must be looked at to see the "
+        "best one (or one of equal grade).",
+    )
+    return Section("One new query", text, (("Intervals and sets", rows),))
 
 
 def features_section(
