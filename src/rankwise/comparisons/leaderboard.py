@@ -17,9 +17,6 @@ from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, sum_by
 from rankwise.core.checks import (
-    check_choice,
-    check_count,
-    check_share,
     positions_of,
 )
 from rankwise.core.display import (
@@ -32,6 +29,7 @@ from rankwise.core.display import (
     spreadsheet_text,
 )
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, Share, check_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +78,17 @@ class Effect:
     low: float
     high: float
     usual: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The estimate and its interval, in digits that tell them from 0."""
+        width = self.high - self.low
+        digits = 2 if not width > 0.0 else max(2, 1 - int(np.floor(np.log10(width))))
+        value, low, high = (
+            f"{round(number, digits) + 0.0:+.{digits}f}"
+            for number in (self.value, self.low, self.high)
+        )
+        return f"{value} ({low} to {high})"
 
     def scaled(self, unit: float) -> Self:
         """Return the same in another unit."""
@@ -259,7 +268,7 @@ class Leaderboard(Result):
         **context: Any,
     ) -> Self:
         """Sort items by their scores; intervals are wider than Gaussian ones by a factor."""
-        check_share("level", level)
+        check_value("level", level, Share)
         group, covariance = context.pop("group", None), context.pop("covariance", None)
         order = np.argsort(-score, kind="stable")
         if group is None:
@@ -326,7 +335,7 @@ class Leaderboard(Result):
         n_items : int
             Number of items to keep.
         """
-        n = check_count("n_items", n_items)
+        n = check_value("n_items", n_items, Count)
         vectors = ("names", "score", "std", "low", "high", "rank_low", "rank_high")
         kept = {name: getattr(self, name)[:n] for name in (*vectors, "best", "answers")}
         kept["group"] = None if self.group is None else self.group[:n]
@@ -550,7 +559,7 @@ class Leaderboard(Result):
         return ax
 
     def _draw(self, ax: Any, most: int = 30) -> None:
-        shown = self.rows()[: check_count("most", most)]
+        shown = self.rows()[: check_value("most", most, Count)]
         at = np.arange(len(shown))
         score, low, high = (np.array([row[k] for row in shown]) for k in ("score", "low", "high"))
         ax.errorbar(score, at, xerr=[score - low, high - score], fmt="o", capsize=3)
@@ -565,7 +574,7 @@ class Leaderboard(Result):
         most : int
             Largest number of items to draw, starting with the best.
         """
-        shown = self.rows()[: check_count("most", most)]
+        shown = self.rows()[: check_value("most", most, Count)]
         what = f"all {self.n_items} items" if len(shown) == self.n_items else f"the best {most}"
         names = [f"{row['rank']} {row['item']}" for row in shown]  # cut names may be alike
         score, low, high = ([row[k] for row in shown] for k in ("score", "low", "high"))
@@ -589,7 +598,7 @@ class Leaderboard(Result):
             "json": _json,
             "html": _html,
         }
-        check_choice("kind", kind, tuple(writers))
+        check_value("kind", kind, LeaderboardFormat)
         return writers[kind](self)
 
     @property
@@ -675,10 +684,7 @@ def _text(board: Leaderboard) -> str:
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(parts).rstrip())
-    lines += [
-        f"{one.name}: {one.value:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
-        for one in _shown_effects(board)
-    ]
+    lines += [f"{one.name}: {one.text}" for one in _shown_effects(board)]
     if board.n_groups > 1:
         lines.append(
             f"{board.n_groups} groups of items never met: ranks and probabilities hold inside "

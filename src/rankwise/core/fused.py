@@ -82,9 +82,32 @@ def _fused_on(torch: Any, device: Any, dtype: Any) -> Callable[..., Array] | Non
     return fused
 
 
-@cache
 def fused_exp_product() -> Callable[..., Array]:
     """Return a product with ``exp(A B')`` that keeps its entries in registers; needs Triton."""
+    kernel = _compiled_kernel()
+
+    def product(A: Array, B: Array, v: Array) -> Array:
+        torch = namespace_of(A)
+        is_double = A.dtype == torch.float64
+        n_rows, n_columns = DOUBLE_TILE if is_double else SINGLE_TILE
+        width = max(16, 1 << (A.shape[1] - 1).bit_length())
+        A, B = (torch.nn.functional.pad(M, (0, width - M.shape[1])).contiguous() for M in (A, B))
+        A_rest, B_rest = A, B
+        if not is_double:
+            (A, A_rest), (B, B_rest) = _for_tf32(LOG2_E * A), _for_tf32(B)
+        out = torch.zeros(len(A), dtype=torch.float64, device=A.device)
+        kernel[(-(-len(A) // n_rows),)](
+            A, B, A_rest, B_rest, v.contiguous(), out, len(A), is_double, width, n_rows, n_columns,
+            num_warps=TILE_WARPS,
+        )  # fmt: skip
+        return out
+
+    return product
+
+
+@cache
+def _compiled_kernel() -> Any:
+    """Return the kernel, which Triton compiles where it is first called."""
     try:
         import triton  # noqa: PLC0415
         import triton.language as tl  # noqa: PLC0415
@@ -134,24 +157,7 @@ def fused_exp_product() -> Callable[..., Array]:
             tl.atomic_add(out + column, across, mask=is_below, sem="relaxed")
         tl.atomic_add(out + row, total, mask=known_row, sem="relaxed")
 
-    def product(A: Array, B: Array, v: Array) -> Array:
-        torch = namespace_of(A)
-        is_double = A.dtype == torch.float64
-        n_rows, n_columns = DOUBLE_TILE if is_double else SINGLE_TILE
-        width = max(16, 1 << (A.shape[1] - 1).bit_length())
-        A, B = (torch.nn.functional.pad(M, (0, width - M.shape[1])).contiguous() for M in (A, B))
-        A_rest, B_rest = A, B
-        if not is_double:
-            (A, A_rest), (B, B_rest) = _for_tf32(LOG2_E * A), _for_tf32(B)
-        out = torch.zeros(len(A), dtype=torch.float64, device=A.device)
-        grid = (triton.cdiv(len(A), n_rows),)
-        add_product[grid](
-            A, B, A_rest, B_rest, v.contiguous(), out, len(A), is_double, width, n_rows, n_columns,
-            num_warps=TILE_WARPS,
-        )  # fmt: skip
-        return out
-
-    return product
+    return add_product
 
 
 def _for_tf32(A: Array) -> tuple[Array, Array]:

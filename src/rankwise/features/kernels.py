@@ -10,7 +10,6 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
-from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.fused import exact_exp_product, exp_product
 from rankwise.core.namespaces import (
@@ -28,7 +27,16 @@ from rankwise.core.namespaces import (
     squared_norms,
     to_host,
 )
-from rankwise.core.params import Advice, AtLeast, AtMost, Positive, Reads, settle
+from rankwise.core.params import (
+    Advice,
+    AtLeast,
+    AtMost,
+    Positive,
+    Reads,
+    check_values,
+    choice,
+    settle,
+)
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 from rankwise.native.gaussians import gaussian_scores
@@ -210,7 +218,8 @@ class Gaussian(Kernel):
                 set_diagonal(K, 1.0)
             return K
         A, B = _centred(A, B)
-        a, b = gamma * squared_norms(A), gamma * squared_norms(B)
+        a = gamma * squared_norms(A)
+        b = a if same else gamma * squared_norms(B)
         if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
             return np.exp(-gamma * _squared_distances(A, B))
         K = _products(A, B)
@@ -606,7 +615,7 @@ def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
                 f"`kernel` must be one of {', '.join(map(repr, KERNELS))}: got {kernel!r}, which "
                 f"is called {OTHER_NAMES[kernel]!r} here."
             )
-        check_choice("kernel", kernel, tuple(KERNELS))
+        check_values({"kernel": choice(tuple(KERNELS))}, {"kernel": kernel})
         return KERNELS[kernel]()
     if callable(kernel):
         return Custom(kernel)

@@ -218,8 +218,8 @@ def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
         return Z.T @ R
     if not is_on_host(Z):  # taking off an offset changes nothing, but digits are saved
         xp = namespace_of(Z)
-        shift, there = xp.mean(Z[: min(CENTRED_ON, Z.shape[0]), :], axis=0), like(R, Z)
-        parts = [(Z[some, :] - shift).T @ there[some, :] for some in row_blocks(Z)]
+        shift, moved = xp.mean(Z[: min(CENTRED_ON, Z.shape[0]), :], axis=0), like(R, Z)
+        parts = [(Z[some, :] - shift).T @ moved[some, :] for some in row_blocks(Z)]
         return to_host(sum(parts[1:], start=parts[0]))
     product = np.zeros((R.shape[1], Z.shape[1]))
     anchored_product(float_rows(Z), R, anchor, product)
@@ -390,10 +390,10 @@ class CliqueLaplacian(GraphLaplacian):
         """Return ``Z.T @ L @ Z`` for dense Z, given the means of its groups."""
         scale = np.sqrt(self.edge_weight)
         if not is_on_host(Z):
-            group, there = (like(a, Z) for a in (np.maximum(self.group, 0), scale[:, None]))
+            group, factor = (like(a, Z) for a in (np.maximum(self.group, 0), scale[:, None]))
             G = zeros((Z.shape[1], Z.shape[1]), Z)
             for some in row_blocks(Z):
-                H = (Z[some, :] - take_rows(means, group[some])) * there[some, :]
+                H = (Z[some, :] - take_rows(means, group[some])) * factor[some, :]
                 add_gram(G, H)
             return G
         squares = Squares(Z.shape[1])
@@ -518,8 +518,8 @@ class CliqueRoot(Root):
     def like(self, array: Array) -> "CliqueRoot":
         """Return the same reflections where an array is."""
         moved = ("item", "leader", "group", "axis", "scale", "share", "lead_scale", "place")
-        there = {name: like(getattr(self, name), array) for name in (*moved, "unweight")}
-        return self if is_on_host(array) else replace(self, **there)
+        parts = {name: like(getattr(self, name), array) for name in (*moved, "unweight")}
+        return self if is_on_host(array) else replace(self, **parts)
 
     def to_coordinates(self, V: Array) -> Array:
         """Return ``R.T @ V``; the first row of a group is taken off first."""

@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.namespaces import on_host
+from rankwise.core.params import Advice, Positive
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, Identity
 from rankwise.features.kernels import Kernel, Linear, Precomputed
@@ -42,7 +43,9 @@ from rankwise.selection.path import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ALPHA_REMEDY = "Choose a positive value; small values regularise little."
+Alpha: TypeAlias = Annotated[
+    float, Positive(), Advice("Choose a positive value; small values regularise little.")
+]
 
 
 class ClosedFormRanker(PointRanker, ABC):

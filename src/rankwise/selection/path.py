@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, final, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.checks import (
     as_floats,
-    check_choice,
 )
 from rankwise.core.display import (
     Result,
@@ -22,7 +21,7 @@ from rankwise.core.display import (
     text_table,
 )
 from rankwise.core.errors import InvalidInputError, NumericalError
-from rankwise.core.params import Reads, Shape
+from rankwise.core.params import Reads, Shape, check_value
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
@@ -114,7 +113,7 @@ class SelectionPath(Result):
         Values that differ by rounding, 1e-12 of the best, are equally good.
         ``"one_standard_error"`` takes the simplest value within one standard error of the best.
         """
-        check_choice("rule", rule, get_args(ChoiceRule))
+        check_value("rule", rule, ChoiceRule)
         if np.isnan(self.values).all():
             raise NumericalError(
                 f"No value of `{self.parameter}` can be judged: the measure is undefined for "

@@ -775,7 +775,10 @@ def test_data_frames_need_pandas(monkeypatch):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: leaderboard([("a", "b")], level=1.0), "`level` must lie between"),
+        (
+            lambda: leaderboard([("a", "b")], level=1.0),
+            "`level` must be a finite number between 0 and 1",
+        ),
         (lambda: leaderboard([("a", "b")], deviation=0.0), "`deviation` must lie between"),
         (lambda: leaderboard([("a", "b")], judges=True), "the comparisons have none"),
         (lambda: leaderboard([("a", "b")], clustered=True), "the comparisons have none"),

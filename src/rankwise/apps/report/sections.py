@@ -650,15 +650,15 @@ MOST_DRAWN, MOST_MAPPED, MOST_PAIRED = 100, 60, 12
 
 def ranking_section(board: Leaderboard) -> Section:
     """Show the items in order, with the intervals of scores and ranks."""
-    rows = [["item", "rank", "score", "interval", "ranks", "best", "answers"]]
-    for position, row in enumerate(board.rows()):
-        low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
-        cells = [board.rank_range(position), decimals(row["best"], 2), f"{row['answers']:g}"]
-        rows.append([str(row["item"]), str(row["rank"]), score, f"{low} to {high}", *cells])
     text = [
         "Items whose score intervals overlap may be in the opposite order. Ranks show the places "
         "that an item may have; best is the probability of the first place."
     ]
+    if board.n_groups > 1:
+        text.append(
+            f"{board.n_groups} groups of items never met: scores, ranks and probabilities hold "
+            "inside a group."
+        )
     if board.n_items > MOST_DRAWN:
         text.append(
             f"The chart shows the best {MOST_DRAWN} of {board.n_items} items; the table shows all."
@@ -668,7 +668,20 @@ def ranking_section(board: Leaderboard) -> Section:
             f"Answers may be ties: they are likely where scores differ by less than about "
             f"{decimals(board.unit * board.width, board.n_digits)}."
         )
-    return Section("Ranking", tuple(text), (("Ranking", rows),), (Inline(board.chart(MOST_DRAWN)),))
+    table = "Ranking", _ranking_rows(board)
+    return Section("Ranking", tuple(text), (table,), (Inline(board.chart(MOST_DRAWN)),))
+
+
+def _ranking_rows(board: Leaderboard) -> list[list[str]]:
+    """Return the table of a ranking, item by item."""
+    group = ["group"] if board.n_groups > 1 else []
+    rows = [["item", *group, "rank", "score", "interval", "ranks", "best", "answers"]]
+    for position, row in enumerate(board.rows()):
+        low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
+        cells = [board.rank_range(position), decimals(row["best"], 2), f"{row['answers']:g}"]
+        place = [str(row[word]) for word in ("item", *group, "rank")]
+        rows.append([*place, score, f"{low} to {high}", *cells])
+    return rows
 
 
 def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
@@ -764,22 +777,28 @@ def audit_sections(audit: Audit) -> list[Section]:
 def _neighbours_section(audit: Audit) -> Section:
     """Show which neighbours are separated, and how many more answers the others need."""
     rows = [["above", "below", "probability of this order", "separated", "more answers each"]]
-    for row in audit["neighbours"].rows[:MOST_NEIGHBOURS]:
+    neighbours = audit["neighbours"].rows
+    for row in neighbours[:MOST_NEIGHBOURS]:
         separated = "together" if row["separated_together"] else "alone" if row["separated"] else ""
         needed = "" if row["separated"] else f"{row['more_answers_each']:,.0f}"
         names = (short_label(str(row["above"])), short_label(str(row["below"])))
         rows.append([*names, decimals(row["probability"], 2), separated, needed])
-    text = (
+    text = [
         "Neighbours separated alone hold one by one, those separated together hold all at once. "
-        "The last column says about how many more answers both items need to be separated.",
-    )
-    return Section("Neighbours", text, (("Neighbours", rows),))
+        "The last column says about how many more answers both items need to be separated."
+    ]
+    if len(neighbours) > MOST_NEIGHBOURS:
+        text.append(f"The table shows the best {MOST_NEIGHBOURS} of {len(neighbours)} neighbours.")
+    return Section("Neighbours", tuple(text), (("Neighbours", rows),))
 
 
 def category_section(name: str, board: Leaderboard) -> Section:
     """Show the leaderboard of a category."""
-    header, body = board.top(MOST_NEIGHBOURS).cells()
-    return Section(f"Only {name}", (), ((f"Only {name}", [header, *body]),))
+    rows = _ranking_rows(board.top(MOST_NEIGHBOURS))
+    text = [f"{board.answers.sum() / 2.0:,.0f} answers about {board.n_items} items."]
+    if board.n_items > MOST_NEIGHBOURS:
+        text.append(f"The table shows the best {MOST_NEIGHBOURS}.")
+    return Section(f"Only {name}", (" ".join(text),), ((f"Only {name}", rows),))
 
 
 def _win_counts(table: ComparisonTable, names: Sequence[Any]) -> FloatArray:

@@ -13,9 +13,9 @@ from rankwise.comparisons.gp.inference.ep import LiveScores
 from rankwise.comparisons.gp.inference.likelihood import inverse_mills_ratio
 from rankwise.comparisons.gp.process import Model
 from rankwise.core.arrays import FloatArray, IntArray, freeze
-from rankwise.core.checks import check_share
 from rankwise.core.display import Result, text_table
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Share, check_value
 from rankwise.native.processes import most_informative_pair, most_promising_pair
 
 Goal = Literal["order", "best", "top"]
@@ -474,7 +474,7 @@ class RankDistribution(Result):
 
     def interval(self, level: float = 0.9) -> IntArray:
         """Return the intervals that hold the ranks with probability ``level``, (n_items, 2)."""
-        check_share("level", level)
+        check_value("level", level, Share)
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
         bounds = np.quantile(self.ranks, tails, axis=0, method="inverted_cdf")
         return bounds.T.astype(np.intp)

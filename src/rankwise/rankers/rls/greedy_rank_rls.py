@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import memory_of
-from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, Shape, checked
+from rankwise.core.params import CheckedWith, Count, RandomSeed, Shape, checked
 from rankwise.core.queries import TrainingData
 from rankwise.core.storable import PositionsIn
 from rankwise.features.function_space import Identity, smallest_space
@@ -20,7 +20,7 @@ from rankwise.features.kernels import Linear
 from rankwise.graph.preference_graph import Cost, OutputGraphs, QueryWeight, Ties
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import PointRanker, generator
-from rankwise.rankers.closed_form import ALPHA_REMEDY
+from rankwise.rankers.closed_form import Alpha
 from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.rankers.rls.hold_outs import Judged, SettingProblem, resolve_hold_out
 from rankwise.selection.greedy import (
@@ -119,7 +119,7 @@ class GreedyRankRLS(PointRanker):
         self,
         n_features: Count = 10,
         *,
-        alpha: Annotated[float, Positive(), Advice(ALPHA_REMEDY)] = 1.0,
+        alpha: Alpha = 1.0,
         cv: Annotated[Any, CheckedWith("qid")] = "auto",
         measure: MeasureLike | None = None,
         cost: Cost = "magnitude",

@@ -17,7 +17,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import (
     are_plain_rows,
-    check_count,
     refuse_overflow,
     refuse_unusable_rows,
 )
@@ -33,6 +32,7 @@ from rankwise.core.params import (
     Positive,
     RandomSeed,
     Shape,
+    check_value,
     checked,
 )
 from rankwise.core.queries import TrainingData
@@ -548,7 +548,7 @@ class TreeProblem:
             groups = np.arange(len(self.data.comparisons[0]))
             if self.data.has_qid:
                 groups = np.unique(self.data.pair_queries, return_inverse=True)[1]
-            folds = Folds.random(check_count("cv", cv), groups, rng)
+            folds = Folds.random(check_value("cv", cv, Count), groups, rng)
             out = [np.flatnonzero(folds.fold == k) for k in range(folds.n_folds)]
             return [self._part_of_pairs(rows) for rows in out]
         # folds of queries or items, in the given order of rows
