@@ -24,7 +24,7 @@ from rankwise.automatic.board import (
     likelihood_shares,
 )
 from rankwise.automatic.families import FAMILIES, SettingsPath, Trial
-from rankwise.automatic.sum_of_rankers import fit_preparation, prepared_without
+from rankwise.automatic.sum_of_rankers import crosses_of, fit_preparation, prepared_without
 from rankwise.core.errors import MissingExtraError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.rankers.dorm.cutting_planes import _ColumnGeneration
@@ -120,6 +120,19 @@ def test_rows_of_a_fold_are_prepared_without_its_scores():
         again = prepared_without(steps, X, changed, folds)
         np.testing.assert_array_equal(again[fold], found[fold])
         assert not np.array_equal(again[fold - 1], found[fold - 1])
+    # crosses and frequencies too
+    X, y, qid = drawn_with_crosses(30, seed=0)
+    data = TrainingData.of(len(y), y, qid)
+    folds = Folds.random(3, data.queries.index, np.random.default_rng(0))
+    steps, _ = fit_preparation(X, data, crosses=True)
+    assert list(crosses_of(steps)) == [2, 3, 4]
+    found = prepared_without(steps, X, data, folds)
+    for fold in range(3):
+        out = folds.fold == fold
+        changed = TrainingData.of(len(y), np.where(out, -y, y), qid)
+        np.testing.assert_array_equal(prepared_without(steps, X, changed, folds)[fold], found[fold])
+        share = [np.mean(X[~out, 0] == value) for value in X[out, 0]]
+        np.testing.assert_allclose(found[fold][out, 3], share)
     numbers = np.random.default_rng(0).normal(size=(len(y), 2))
     assert prepared_without(fit_preparation(numbers, data)[0], numbers, data, folds) == []
 
