@@ -107,8 +107,9 @@ _HOMES = {
     "rankwise.measures.registry": ["parse_measure"],
     "rankwise.measures.value": ["Measure"],
     "rankwise.rankers.pair_calibration": ["PairCalibration"],
-    "rankwise.selection.holdouts": ["PairKFold"],
+    "rankwise.selection.holdouts": ["GroupPairs", "PairKFold"],
     "rankwise.transformers.categories": ["WithinQueryEncoder"],
+    "rankwise.transformers.indicators": ["IndicatorEncoder"],
     "rankwise.transformers.text": ["TextFeatures"],
     "rankwise.transformers.numeric": [
         "WithinQueryImputer",

@@ -25,6 +25,11 @@ from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_colum
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load
 
+AS_NUMBERS = (
+    "Categories are indicators, blanks are means with an indicator, and numbers have one scale."
+)
+"""What becomes of text and blanks in one ranking of few items."""
+
 _DOCUMENT_ID = re.compile(r"docid\s*=\s*(\S+)")
 
 
