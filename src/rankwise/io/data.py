@@ -58,7 +58,7 @@ class ItemColumns(NamedTuple):
     are in ``left_out``, each with the reason. ``positive`` is the label that ranks above, where the
     column of scores holds labels. ``forms`` says how numbers are written that are not plain.
     ``texts`` are the columns whose texts are matched, that of the queries first; they are also
-    among the categories.
+    among the categories. ``blanks_as_zero`` says that blanks count 0, as in a search engine.
     """
 
     features: list[str]
@@ -70,6 +70,7 @@ class ItemColumns(NamedTuple):
     positive: str | None = None
     forms: tuple[tuple[str, str], ...] = ()
     texts: tuple[str, ...] = ()
+    blanks_as_zero: bool = False
 
 
 @final
