@@ -45,6 +45,13 @@ class KernelSpectrum:
         refuse_indefinite(values[0], values[-1])
         return cls(np.maximum(values, 0.0), vectors)
 
+    @classmethod
+    def of_root(cls, root: Array) -> Self:
+        """Return the part of ``root @ root.T`` that is not 0, in O(n d^2) for d columns."""
+        U, s, _ = namespace_of(root).linalg.svd(root, full_matrices=False)
+        values = to_host(s)[::-1].copy() ** 2
+        return cls(values, like(to_host(U)[:, ::-1], root))
+
     @property
     def rank(self) -> int:
         """Number of eigenvalues above the rounding errors of the largest."""
@@ -114,10 +121,19 @@ class ProductSpectrum(PairSpectrum):
 
     @classmethod
     def of(
-        cls, rows: KernelSpectrum, G: FloatArray, Y: FloatArray, item_alpha: float | None
+        cls,
+        rows: KernelSpectrum,
+        G: FloatArray,
+        Y: FloatArray,
+        item_alpha: float | None,
+        columns: KernelSpectrum | None = None,
     ) -> Self:
-        """Build from the spectrum of K, the kernel of the items, and centred targets."""
-        columns = KernelSpectrum.of(like(centred(centred(G).T), rows.vectors))
+        """Build from the spectrum of K, the kernel of the items, and centred targets.
+
+        ``columns`` is the spectrum of the centred G, by default found here.
+        """
+        if columns is None:
+            columns = KernelSpectrum.of(like(centred(centred(G).T), rows.vectors))
         targets = rows.vectors.T @ like(Y, rows.vectors) @ columns.vectors
         return cls(rows, columns, targets, float(np.linalg.norm(G)), item_alpha)
 
@@ -293,6 +309,8 @@ class FullRelation:
         computed there too.
     item_alpha : float or None
         The regularisation of the items in two steps; None for one.
+    roots : pair of (n, d) or None
+        Features of both sides whose products are K and G, where they are fewer than objects.
     """
 
     K: FloatArray
@@ -303,17 +321,32 @@ class FullRelation:
     factor: Callable[[int], float]
     where: Array
     item_alpha: float | None = None
+    roots: tuple[FloatArray | None, FloatArray | None] = (None, None)
 
     def spectrum(self) -> PairSpectrum:
         """Return the spectrum, which gives the solution for every alpha."""
         if self.sign:
             return SwapSpectrum.of(like(self.K, self.where), self.targets(self.Y), self.sign)
-        return self._product(self._rows(), self.G, self.Y)
+        # scores need the part of the weights in the range of both kernels, and no more
+        left, right = self.roots
+        rows, columns = self._rows() if left is None else self._of_root(left), None
+        if right is not None:
+            columns = self._of_root(right - right.mean(axis=0))
+        return self._product(rows, self.G, self.Y, columns)
 
-    def _product(self, rows: KernelSpectrum, G: FloatArray, Y: FloatArray) -> ProductSpectrum:
+    def _of_root(self, root: FloatArray) -> KernelSpectrum:
+        return KernelSpectrum.of_root(like(root, self.where))
+
+    def _product(
+        self,
+        rows: KernelSpectrum,
+        G: FloatArray,
+        Y: FloatArray,
+        columns: KernelSpectrum | None = None,
+    ) -> ProductSpectrum:
         beta = self.item_alpha
         beta = None if beta is None else beta / self.factor(Y.shape[1])
-        return ProductSpectrum.of(rows, G, self.targets(Y), beta)
+        return ProductSpectrum.of(rows, G, self.targets(Y), beta, columns)
 
     def shares(self, alphas: FloatArray, n_items: int) -> FloatArray:
         """Return alphas for losses of rows without their factor; in two steps items have it."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self, final
 import numpy as np
 import scipy
 from numpy.typing import ArrayLike
+from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
@@ -91,8 +92,9 @@ class RelationProblem:
             )
         factor, kernels = PAIR_FACTOR[query_weight], self.kernels
         return FullRelation(
-            kernels.K, kernels.G, Y, kernels.sign, TARGETS[cost], factor, kernels.where
-        )
+            kernels.K, kernels.G, Y, kernels.sign, TARGETS[cost], factor, kernels.where,
+            roots=kernels.roots,
+        )  # fmt: skip
 
     def shifted_weights(
         self, alphas: FloatArray, rule: StoppingRule, **options: Any
@@ -217,7 +219,8 @@ class ConditionalRanker(BaseEstimator, ABC):
         )
         K, G = _own_kernel(self.condition_predictor_), _own_kernel(self.item_predictor_)
         where = place(given.device)
-        kernels = PairKernels(K, G, SIGNS.get(given.relation, 0), where)
+        roots = _root(self.condition_predictor_), _root(self.item_predictor_)
+        kernels = PairKernels(K, G, SIGNS.get(given.relation, 0), where, roots)
         return RelationProblem(cells, data, kernels)
 
     def _keep_full(self, full: FullRelation, alpha: float) -> Self:
@@ -364,6 +367,15 @@ def _predictor(kernel: Kernel, rows: Matrix) -> Expansion:
 
 def _own_kernel(predictor: Expansion) -> FloatArray:
     return finite_kernel(predictor.kernel, predictor.rows, predictor.rows)
+
+
+def _root(predictor: Expansion) -> FloatArray | None:
+    """Return the rows if their products are the kernel, and they have fewer columns."""
+    rows = predictor.rows
+    if sparse.issparse(rows) or not predictor.kernel.is_linear or rows.shape[1] >= len(rows):
+        return None
+    found: FloatArray = rows
+    return found
 
 
 def _from_scores(y: Any, shape: tuple[int, int]) -> tuple[KnownCells, TrainingData]:

@@ -94,12 +94,15 @@ class PairKernels:
         0 for any relation, 1 for a symmetric and -1 for an antisymmetric one.
     where : array
         Large products are computed in its namespace, on its device.
+    roots : pair of (n, d) or None
+        Features of both sides whose products are K and G, where they are fewer than objects.
     """
 
     K: FloatArray
     G: FloatArray
     sign: int
     where: Array
+    roots: tuple[FloatArray | None, FloatArray | None] = (None, None)
 
     @cached_property
     def in_place(self) -> tuple[Array, Array]:
