@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "_static"
 
 LEFT_OUT_OF_FIT = ("Read ", "linear ", "Gaussian DORM", "RankSVM", "All ", "The table", "Saved")
 LEFT_OUT_OF_BOARD = (
-    "  groups", "  uneven", "  ties", "  circles", "  agreement", "  bound", "  influence", "  not",
+    "  groups", "  uneven", "  ties", "  circles", "  agreement", "  bound", "  influence", "  not", "  self",
 )  # fmt: skip
 """How lines begin that the picture has no room for; dots stand where they were."""
 
