@@ -207,7 +207,7 @@ def latency_rows() -> list[Row]:
         compare("RankRLS.predict", lambda: linear.predict(one), bare, lambda: one @ linear.coef_,
             "5 ms"),
         compare("RankRLS.predict", lambda: linear.predict(one), peer, trees, "at most 1x"),
-        compare("RankRLS.rank", lambda: linear.rank(one, k=10), peer, trees, "15 ms"),
+        compare("RankRLS.rank", lambda: linear.rank(one, qid=ids, k=10), peer, trees, "15 ms"),
         compare("BoostedRanker.predict", lambda: boosted.predict(one), peer, trees,
             "at most 1.2x"),
         compare("SearchRanker.predict", lambda: search.predict(one, qid=ids),

@@ -109,6 +109,7 @@ _HOMES = {
     "rankwise.rankers.pair_calibration": ["PairCalibration"],
     "rankwise.selection.holdouts": ["PairKFold"],
     "rankwise.transformers.categories": ["WithinQueryEncoder"],
+    "rankwise.transformers.rows": ["FeatureScaler", "KeptFeatures"],
     "rankwise.transformers.text": ["TextFeatures"],
     "rankwise.transformers.numeric": [
         "WithinQueryImputer",

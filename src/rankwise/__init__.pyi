@@ -123,6 +123,8 @@ from rankwise.transformers.categories import WithinQueryEncoder as WithinQueryEn
 from rankwise.transformers.numeric import WithinQueryImputer as WithinQueryImputer
 from rankwise.transformers.numeric import WithinQueryRanks as WithinQueryRanks
 from rankwise.transformers.numeric import WithinQueryScaler as WithinQueryScaler
+from rankwise.transformers.rows import FeatureScaler as FeatureScaler
+from rankwise.transformers.rows import KeptFeatures as KeptFeatures
 from rankwise.transformers.text import TextFeatures as TextFeatures
 
 __all__: list[str]

@@ -8,15 +8,24 @@ from time import thread_time
 from typing import Annotated, Any, Never, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.board import Board, try_family
 from rankwise.automatic.families import FAMILIES, Family, Trial
+from rankwise.automatic.from_comparisons import (
+    PAIR_FAMILIES,
+    PairBoard,
+    PairTrial,
+    folds_of_comparisons,
+    net_wins,
+    try_pair_family,
+)
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
+    crosses_of,
     fit_preparation,
     prepared_without,
 )
@@ -37,12 +46,16 @@ from rankwise.io.frames import read_columns
 from rankwise.measures.honest_value import HonestValue
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
+from rankwise.rankers.pair_calibration import PairCalibration
 from rankwise.rankers.reading import RawColumns, read_training, refuse_other_arguments
 from rankwise.rankers.trees.monotone import directions_of
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
+
+FOLDS, ITEMS_OF_FOLDS = (3, 10), 40_000
+"""Smallest and largest number of folds, and about how many items they hold together between."""
 
 MANY = 100
 """Categories that are read to see whether they are dates."""
@@ -81,8 +94,10 @@ class AutoRanker(SumOfRankers):
         Seconds of computing after which nothing new is tried. Waiting for other programs does not
         count, so that a busy machine gives the same ranker. The final fits to all data take
         additional time, less than trying took for one fold. None for no limit.
-    cv : int
-        Number of folds of queries.
+    cv : int or None
+        Number of folds of queries. None for 3 or, below about 13,000 items, more, up to 10: models
+        that learn from nearly all of few queries are nearly as good as the final one. Folds in time
+        are 3.
     memory : int
         Bytes of memory to use; families that need more are not tried.
     monotone : dict or None
@@ -120,6 +135,8 @@ class AutoRanker(SumOfRankers):
         How the columns of a frame or a file were read: which are features, and which left out.
     ending_reason_ : {"done", "time", "interrupted", "callback"}
         Why the search ended.
+    is_of_comparisons_ : bool
+        Whether it learned from `pairs`.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
         As in `RankRLS`.
 
@@ -136,6 +153,7 @@ class AutoRanker(SumOfRankers):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from rankwise import AutoRanker
     >>> from rankwise.datasets import load_digits_queries
     >>> train = load_digits_queries().train
@@ -144,6 +162,14 @@ class AutoRanker(SumOfRankers):
     True
     >>> print(ranker.report())
     NDCG @ 10 on ... unseen queries: ...
+
+    From comparisons:
+
+    >>> X = np.linspace(0.0, 1.0, 12)[:, None]
+    >>> answers = [(i, j) for i in range(12) for j in range(i)]               # winner first
+    >>> ranker = AutoRanker(time_budget=1).fit(X, pairs=answers)
+    >>> bool(ranker.predict_pair([[0.8]], [[0.3]])[0] > 0.9)
+    True
     """
 
     leaderboard_: RankerLeaderboard
@@ -151,6 +177,7 @@ class AutoRanker(SumOfRankers):
     best_column_: Counted
     best_alone_: RankerEntry
     ending_reason_: str
+    is_of_comparisons_: bool
 
     def __init__(
         self,
@@ -159,7 +186,7 @@ class AutoRanker(SumOfRankers):
         time_budget: Annotated[
             float | None, Positive(), Advice("It is in seconds; or use None.")
         ] = 300.0,
-        cv: Count = 3,
+        cv: Count | None = None,
         memory: Count = 4 << 30,
         monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
@@ -185,6 +212,8 @@ class AutoRanker(SumOfRankers):
         sample_weight: ArrayLike | None = None,
         *,
         time: Any = None,
+        pairs: Any = None,
+        pair_weight: ArrayLike | None = None,
         **others: Never,
     ) -> Self:
         """Try the families, choose, measure the choice, and fit it to all data.
@@ -204,6 +233,12 @@ class AutoRanker(SumOfRankers):
             X that holds them. Every choice is then made on later queries than were learned from,
             and `honest_value_` measured on later ones still. Queries of the same date stay
             together, and a query is as late as the latest of its items.
+        pairs : (n_pairs, 2), or comparisons by name as in `read_comparisons`, optional
+            Comparisons in place of `y`: rows of X, winner first. RankRLS, RankSVM, `PreferenceGP`
+            and trees are then chosen among and added up by the log-loss of held-out comparisons,
+            whatever `measure` says, and differences of scores are log-odds of answers.
+        pair_weight : (n_pairs,), optional
+            How often each comparison was recorded.
         """
         refuse_other_arguments(others)
         given = checked(self)
@@ -212,13 +247,23 @@ class AutoRanker(SumOfRankers):
         (dates,) = read_columns(X, time=time)
         dates_in = (time,) if isinstance(time, str) else ()
         raw = RawColumns(given.features, given.categories, dates_in)
-        rows, data = read_training(self, X, y, qid, sample_weight, raw=raw)
+        given_pairs = {"pairs": pairs, "pair_weight": pair_weight}
+        rows, data = read_training(self, X, y, qid, sample_weight, **given_pairs, raw=raw)
+        self.is_of_comparisons_ = not data.is_scored
+        if not data.is_scored:
+            if dates is not None:
+                raise InvalidInputError(
+                    "`time` must come with scores `y`: got comparisons (`pairs`). Leave it out."
+                )
+            self._fit_comparisons(rows, data, deadline)
+            return self
         data.single_output("Fit one AutoRanker per output.")
         days = None if dates is None else _days(on_host(dates), data.n_items)
         # encode categories, fill blanks, draw the folds
-        self.preparation_, prepared_rows = fit_preparation(rows, data)
+        self.preparation_, prepared_rows = fit_preparation(rows, data, crosses=True)
         trial = given._trial(prepared_rows, data, deadline, days)
-        trial = replace(trial, monotone=self._directions())
+        crosses = tuple(crosses_of(self.preparation_))
+        trial = replace(trial, monotone=self._directions(), crosses=crosses)
         # for each fold, rows that were encoded without its scores
         without = prepared_without(self.preparation_, rows, data, trial.folds)
         trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
@@ -235,8 +280,85 @@ class AutoRanker(SumOfRankers):
         self._remember(data)
         return self
 
-    def _conclude(self, board: Board) -> None:
-        """Choose and weigh families, fit them to all data, and measure the choice."""
+    def _fit_comparisons(self, rows: NDArray[Any], data: TrainingData, deadline: float) -> None:
+        """Choose among families by the log-loss of held-out comparisons."""
+        rng = generator(self.random_state)
+        few = int(np.clip(ITEMS_OF_FOLDS // len(data.comparisons[0]), *FOLDS))
+        folds = folds_of_comparisons(data, self.cv or few, rng)
+        # categories are encoded by the share of answers that items won, those of other folds
+        kept = [folds.learned_from(k) for k in range(folds.n_folds)]
+        prepared_rows = []
+        for known in [*kept, folds.fold >= 0]:
+            scored = TrainingData.of(
+                data.n_items, net_wins(data, known), data.queries if data.has_qid else None
+            )
+            self.preparation_, of_fold = fit_preparation(rows, scored)
+            prepared_rows.append(of_fold)
+        directions = self._directions()
+        seed = int(rng.integers(2**31 - 1))
+        trial = PairTrial(tuple(prepared_rows), data, folds, seed, deadline, directions)
+        with arrays_between_steps(), warnings.catch_warnings():
+            for category in (ConvergenceWarning, FeatureScaleWarning):
+                warnings.simplefilter("ignore", category)
+            board = self._search_pairs(trial)
+            try:
+                self._conclude(board)
+            except KeyboardInterrupt:  # what is fitted by now has to do
+                self.ending_reason_ = "interrupted"
+                self._conclude(board.of_fitted())
+        self._remember(data)
+
+    def _search_pairs(self, trial: PairTrial) -> PairBoard:
+        """Try one family after another until all are tried or time is up."""
+        board = PairBoard(trial, [])
+        self.ending_reason_ = "done"
+        with steps_shown(self.progress, "AutoRanker", len(PAIR_FAMILIES), str) as on_step:
+            try:
+                for number, family in enumerate(PAIR_FAMILIES):
+                    step = Step(number, float("nan"), label=f"{board.news()}trying {family.name}")
+                    stop = on_step is not None and wants_to_stop(on_step(step))
+                    if board.known and (stop or trial.is_over()):
+                        self.ending_reason_ = "callback" if stop else "time"
+                        break
+                    board.tried.append(try_pair_family(family, trial))
+            except KeyboardInterrupt:
+                if not board.known:
+                    raise
+                self.ending_reason_ = "interrupted"
+        return board
+
+    def predict_pair(self, X1: Any, X2: Any) -> FloatArray:
+        """Return the probability that each row of X1 beats the same row of X2.
+
+        For a ranker of comparisons without queries, whose differences of scores are log-odds.
+
+        Parameters
+        ----------
+        X1, X2 : (n_pairs, n_features)
+            The items to compare.
+        """
+        check_is_fitted(self)
+        if self.compares_items_:
+            raise InvalidInputError(
+                "`predict_pair` must be of a ranker that learned from comparisons (`pairs`) "
+                "without queries: this one compares the items of a query. Use PairCalibration on "
+                "held-out comparisons."
+            )
+        return PairCalibration(self, 1.0).predict_pair(X1, X2)
+
+    @property
+    def compares_items_(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query.
+
+        After comparisons without queries only blanks are filled from the other rows.
+        """
+        return self.fitted_with_qid_ or not self.is_of_comparisons_
+
+    def _conclude(self, board: Any) -> None:
+        """Choose and weigh families, fit them to all data, and measure the choice.
+
+        The board is one of queries or of comparisons.
+        """
         choice = board.choice()
         self.members_, self.member_weights_ = board.fitted(choice)
         self.leaderboard_ = board.leaderboard(choice)
@@ -291,9 +413,10 @@ class AutoRanker(SumOfRankers):
                 "to hold out items."
             )
         if days is None:
-            folds = Folds.random(self.cv, groups, rng)
+            wanted = int(np.clip(ITEMS_OF_FOLDS // data.n_items, *FOLDS))
+            folds = Folds.random(self.cv or wanted, groups, rng)
         else:
-            folds = Folds.forward(self.cv, groups, days)
+            folds = Folds.forward(self.cv or FOLDS[0], groups, days)
         held = np.flatnonzero(folds.fold >= 0)
         judged = data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
         seed = int(rng.integers(2**31 - 1))

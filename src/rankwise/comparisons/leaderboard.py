@@ -22,12 +22,19 @@ from rankwise.core.checks import (
     check_share,
     positions_of,
 )
-from rankwise.core.display import interval_chart, new_axes, short_label, spreadsheet_text
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.display import (
+    Result,
+    columns_of,
+    interval_chart,
+    label_bars,
+    new_axes,
+    plain,
+    spreadsheet_text,
+)
+from rankwise.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from pandas import DataFrame
 
 Link: TypeAlias = Literal["logit", "probit"]
 TieModel: TypeAlias = Literal["lead", "odds"]
@@ -158,7 +165,7 @@ def _best_of_independent(
 
 @final
 @dataclass(frozen=True, eq=False)
-class Leaderboard:
+class Leaderboard(Result):
     """Hold items in order, best first, with their scores, ranks and intervals.
 
     Build it with `rankwise.leaderboard`, or `PreferenceGP.leaderboard` for items with features.
@@ -506,13 +513,25 @@ class Leaderboard:
             for place, (name, score, low, high) in enumerate(columns)
         ]
 
-    def to_frame(self) -> DataFrame:
-        """Return a pandas data frame with one row per item; needs pandas."""
-        try:
-            import pandas as pd  # noqa: PLC0415 - optional
-        except ImportError as error:
-            raise MissingExtraError("A data frame", "pandas", "frames") from error
-        return pd.DataFrame(self.rows())
+    def to_dict(self) -> dict[str, Any]:
+        """Return items, ties, effects, judges and how the table was read, as JSON can hold them."""
+        report: dict[str, Any] = {"level": self.level, "items": self.rows()}
+        report["ties"] = {"model": self.ties, "width": self.unit * self.width}
+        report["effects"] = [vars(one) for one in _shown_effects(self)]
+        report["reading"] = list(self.reading_)
+        if self.judges is not None:
+            report["judges"] = self.judges.rows()
+        return dict(plain(report))
+
+    def _columns(self) -> dict[str, Any]:
+        return columns_of(self.rows())
+
+    def _cells(self) -> list[list[str]]:
+        header, body = self.cells()
+        return [header, *body]
+
+    def _caption(self) -> str:
+        return f"{self.n_items} items"
 
     def plot(self, ax: Axes | None = None, most: int = 30) -> Axes:
         """Draw the scores with their intervals, best on top; return the axes.
@@ -527,14 +546,16 @@ class Leaderboard:
             Largest number of items to draw, starting with the best.
         """
         ax = ax if ax is not None else new_axes()
+        self._draw(ax, most)
+        return ax
+
+    def _draw(self, ax: Any, most: int = 30) -> None:
         shown = self.rows()[: check_count("most", most)]
         at = np.arange(len(shown))
         score, low, high = (np.array([row[k] for row in shown]) for k in ("score", "low", "high"))
         ax.errorbar(score, at, xerr=[score - low, high - score], fmt="o", capsize=3)
-        ax.set_yticks(at, [short_label(str(row["item"])) for row in shown])
-        ax.invert_yaxis()
+        label_bars(ax, [str(row["item"]) for row in shown])
         ax.set_xlabel(f"score, {self.level:.0%} interval")
-        return ax
 
     def chart(self, most: int = 100) -> str:
         """Return the scores with their intervals as an SVG drawing, best on top.
@@ -552,7 +573,7 @@ class Leaderboard:
         return interval_chart(names, score, low, high, text)
 
     def _repr_html_(self) -> str:
-        return f"{self.chart()}\n{self.format('html')}"
+        return f"{self.chart()}\n{super()._repr_html_()}"
 
     def format(self, kind: LeaderboardFormat = "text") -> str:
         """Return the leaderboard as text, Markdown, CSV, JSON or an HTML table.
@@ -687,13 +708,7 @@ def _csv(board: Leaderboard) -> str:
 
 
 def _json(board: Leaderboard) -> str:
-    report: dict[str, Any] = {"level": board.level, "items": board.rows()}
-    report["ties"] = {"model": board.ties, "width": board.unit * board.width}
-    report["effects"] = [vars(one) for one in _shown_effects(board)]
-    report["reading"] = list(board.reading_)
-    if board.judges is not None:
-        report["judges"] = board.judges.rows()
-    return json.dumps(report, indent=2, default=str)
+    return json.dumps(board.to_dict(), indent=2)
 
 
 def _html(board: Leaderboard) -> str:

@@ -33,8 +33,10 @@ from rankwise.core.namespaces import (
 )
 from rankwise.core.storable import storable
 from rankwise.features.kernels import (
+    GaussianOfRows,
     Kernel,
     Precomputed,
+    are_contiguous_doubles,
     finite_kernel,
     kernel_matrix,
     kernel_with_rows,
@@ -139,17 +141,6 @@ def _rounded_alike(product: Callable[[Matrix], FloatArray], X: Matrix) -> FloatA
     return np.concatenate([product(X[: n_rows - rest]), last])
 
 
-def _are_contiguous_doubles(X: Matrix, weights: FloatArray) -> bool:
-    """Return whether rows and the weights of a single output are as kernels take them."""
-    return (
-        type(X) is np.ndarray
-        and weights.ndim == 1
-        and X.dtype == weights.dtype == np.float64
-        and X.flags.c_contiguous
-        and weights.flags.c_contiguous
-    )
-
-
 @storable
 @final
 @dataclass(frozen=True)
@@ -171,7 +162,7 @@ class Identity(FeatureMap):
 
     def product_of_few(self, X: Matrix, weights: FloatArray) -> FloatArray | None:
         """Return ``X @ weights`` of a few dense rows of double precision and a single output."""
-        if not _are_contiguous_doubles(X, weights) or X.size > FEW_ENTRIES:
+        if not are_contiguous_doubles(X, weights) or X.size > FEW_ENTRIES:
             return None
         scores = np.empty(len(X))
         dense_products(X, weights, scores)  # [PTAB07] eq. (10), [PTA09] eq. (27)
@@ -229,8 +220,12 @@ class Expansion(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, rows) @ weights``, a block of rows at a time."""
-        n_rows = self._rows_together(X)
         kernel = self._kernel_like(X)
+        if isinstance(kernel, GaussianOfRows):  # [PTAB07] eq. (2), [PTA09] eq. (6), (8)
+            few = kernel.scores_of_few(X, weights)
+            if few is not None:
+                return few
+        n_rows = self._rows_together(X)
 
         def scores(some: Matrix) -> Array:
             if some.shape[0] <= n_rows:

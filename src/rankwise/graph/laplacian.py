@@ -477,16 +477,20 @@ class CliqueRoot(Root):
     @classmethod
     def of(cls, cliques: CliqueLaplacian) -> Self:
         """Build one reflection per group; groups of one item or of degree 0 have no coordinates."""
+        # the items with coordinates, group by group
         joined = (cliques.degree > 0) & (cliques.size > 1)
         rows = np.flatnonzero(np.append(joined, False)[cliques.group])
         rows = rows[np.argsort(cliques.group[rows], kind="stable")]
         number = cliques.group[rows]
         starts = np.append(np.flatnonzero(np.diff(number, prepend=-1)), len(rows))
+        # the first item of a group has no coordinate: its reflection makes that one zero
         first = starts[:-1]
         inner = np.delete(np.arange(len(rows)), first)
+        # scale of every item, and the unit vector that its group is reflected with
         scale = np.sqrt(cliques.weight[rows] * cliques.degree[number])
         axis = np.sqrt(cliques.weight[rows] / cliques.mass[number])
         group = np.repeat(np.arange(len(first)), np.diff(starts) - 1)
+        # where each item is found again: first items, then coordinates, then nothing
         place = np.full(cliques.n_items, len(rows))
         place[rows[first]], place[rows[inner]] = (
             np.arange(len(first)),

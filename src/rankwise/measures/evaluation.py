@@ -19,6 +19,7 @@ from rankwise.core.display import (
     decimals,
     new_axes,
     p_value,
+    plain,
     text_table,
 )
 from rankwise.core.errors import InvalidInputError
@@ -201,13 +202,13 @@ class Evaluation(Result):
         )
         return {
             "n_queries": self.n_queries,
-            "ids": [_plain(name) for name in self.ids.tolist()],
+            "ids": plain(self.ids),
             "measures": {
                 repr(measure): {
-                    "mean": _number(mean),
-                    "standard_error": _number(error),
+                    "mean": plain(mean),
+                    "standard_error": plain(error),
                     "n_undefined": int(n_undefined),
-                    "values": [_number(value) for value in values],
+                    "values": plain(values),
                 }
                 for measure, (mean, error, n_undefined, values) in zip(
                     self.measures, summaries, strict=True
@@ -352,15 +353,6 @@ def default_measures(lowest_grade: float, *, weighted: bool) -> tuple[Measure, .
     return Concordance, KendallTau, NDCG, NDCG @ 10
 
 
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-def _plain(name: Any) -> str | int | float | bool:
-    """Return an id in a type of JSON."""
-    return name if isinstance(name, str | int | float | bool) else str(name)
-
-
 @final
 @dataclass(frozen=True)
 class PairedTest(Result):
@@ -408,14 +400,9 @@ class PairedTest(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the differences in types that JSON can hold."""
-        return {
-            "statistic": self.statistic,
-            "pvalue": self.pvalue,
-            "mean_difference": self.mean_difference,
-            "n_queries": self.n_queries,
-            "n_equal": self.n_equal,
-            "n_ignored": self.n_ignored,
-        }
+        content = super().to_dict()
+        del content["differences"]
+        return content
 
     def _cells(self) -> list[list[str]]:
         head = ["mean difference", "queries", "equal", "ignored", "p-value"]

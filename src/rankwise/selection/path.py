@@ -18,6 +18,7 @@ from rankwise.core.display import (
     Result,
     brief,
     decimals,
+    plain,
     text_table,
 )
 from rankwise.core.errors import InvalidInputError, NumericalError
@@ -143,8 +144,8 @@ class SelectionPath(Result):
             "parameter": self.parameter,
             "measure": repr(self.measure),
             "grid": self.grid.tolist(),
-            "values": _or_none(self.values),
-            "standard_errors": _or_none(self.standard_errors),
+            "values": plain(self.values),
+            "standard_errors": plain(self.standard_errors),
             "best": self._best,
         }
 
@@ -219,10 +220,6 @@ class Candidate:
 
     settings: Mapping[str, Any]
     path: SelectionPath
-
-
-def _or_none(values: FloatArray) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:

@@ -502,6 +502,7 @@ class _Rating:
 
     def _board(self, names: NDArray[Any], fit: _ArenaFit, group: IntArray | None) -> Leaderboard:
         fit.mode.ending.warn()
+        # scores around their mean with their spread, for every width of the prior
         centres = [_centred(mode.f, group) for _, mode in fit.modes]
         spreads = [
             ScoreSpread.of(model, mode, self.rng, clustered=bool(self.clustered))
@@ -509,6 +510,7 @@ class _Rating:
         ]
         if group is not None:
             spreads = [spread.inside(group) for spread in spreads]
+        # one Gaussian for the mixture, wider since the scale is not known exactly
         f, spread = ScoreSpread.mixed(centres, spreads)
         spread = spread.scaled(f, fit.scale_std)
         widening = spread.widening(self.level)
@@ -537,6 +539,7 @@ class _Rating:
     ) -> RankSpread:
         """Count ranks over draws of the scores, wider for few degrees of freedom."""
         f, spread = centres[0], spreads[0]
+        # ranks are counted inside groups that met
         members = [np.arange(len(f))]
         if group is not None:
             members = [np.flatnonzero(group == number) for number in range(group.max() + 1)]
@@ -554,6 +557,7 @@ class _Rating:
                 ]
             )
             parts = [RankSpread.of_draws(draws[:, at], self.level) for at in members]
+        # back to the order of the items
         back = np.argsort(np.concatenate(members))
         low, high, best = (
             np.concatenate([getattr(part, name) for part in parts])[back]

@@ -121,6 +121,7 @@ def suggest_pairs(
     S = covariance.copy() if n_pairs > 1 else covariance
     chosen = np.empty((n_pairs, 2), dtype=np.intp)
     for place in range(n_pairs):
+        # a check, one of all pairs found by scanning, or the best of the listed candidates
         pair = None
         if balance is not None:
             pair = balance.pair(mean, S, noise, candidates, chosen[:place])
@@ -134,6 +135,7 @@ def suggest_pairs(
             i, j = listed[_best_candidate(mean, S, listed, chosen[:place], goal, k, noise)]
         chosen[place] = i, j
         if place + 1 < n_pairs:
+            # the covariance expected after the answer: a downdate of rank one
             column = S[:, i] - S[:, j]
             variance = np.maximum(column[i] - column[j], 0.0)
             S -= fisher_information(mean[i] - mean[j], variance, noise) * np.outer(column, column)
