@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import Any, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,9 +13,6 @@ from rankwise.core.checks import as_floats, check_weight
 from rankwise.core.display import Result, decimals
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Count, check_call
-
-if TYPE_CHECKING:
-    pass
 
 
 @final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, final
+from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
 import scipy
@@ -40,9 +40,6 @@ from rankwise.rankers.rls.small_samples import (
 from rankwise.selection.leave_pair_out import leave_each_pair_out, pair_leads
 from rankwise.selection.ties import zero_ties
 from rankwise.solve.iteration import followed
-
-if TYPE_CHECKING:
-    pass
 
 
 @final
