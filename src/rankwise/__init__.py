@@ -108,8 +108,9 @@ _HOMES = {
     "rankwise.measures.registry": ["parse_measure"],
     "rankwise.measures.value": ["Measure"],
     "rankwise.rankers.pair_calibration": ["PairCalibration"],
-    "rankwise.selection.holdouts": ["PairKFold"],
+    "rankwise.selection.holdouts": ["GroupPairs", "PairKFold"],
     "rankwise.transformers.categories": ["WithinQueryEncoder"],
+    "rankwise.transformers.indicators": ["IndicatorEncoder"],
     "rankwise.transformers.rows": ["FeatureScaler", "KeptFeatures"],
     "rankwise.transformers.text": ["TextFeatures"],
     "rankwise.transformers.numeric": [

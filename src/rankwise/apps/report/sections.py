@@ -1,11 +1,12 @@
 """The parts of a report, each from rankers and the items they are judged on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from rankwise.apps.report.figures import FigureWriter, Inline, heat_map
@@ -24,10 +25,13 @@ from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.value import Measure
 from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.explain import Explanation, FeatureImportance, explain, feature_importance
+from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.rls.any_model import PairEstimate, leave_pair_out
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate, leave_pair_out_auc
 from rankwise.rankers.scoring_function import predicted
+from rankwise.transformers.indicators import IndicatorEncoder
 
 N_EXTREME = 3
 """Queries shown from each end."""
@@ -62,6 +66,8 @@ class JudgedModels:
         The names of the features.
     items : sequence of str
         The name of each item.
+    groups : (n_items,), optional
+        The group of each item, such as its patient.
     """
 
     rankers: Mapping[str, Any]
@@ -72,6 +78,7 @@ class JudgedModels:
     measures: tuple[Measure, ...] | None
     names: tuple[str, ...] | None
     items: Sequence[str]
+    groups: NDArray[Any] | None = None
 
     @property
     def qid(self) -> Any:
@@ -128,6 +135,8 @@ def ranker_of(model: Any) -> Any:
     """Return the ranker itself, the last step of a pipeline."""
     if isinstance(model, OfUsers):
         return model.model
+    if isinstance(model, RankerPipeline):
+        return model.steps_[-1]
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
@@ -540,7 +549,7 @@ def _paint_calibration(ax: Any, curves: dict[str, list[tuple[float, float, int]]
         ax.legend()
 
 
-def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate]:
+def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate | PairEstimate]:
     """Estimate the AUC of few items of two classes by leaving out pairs, if the model allows it."""
     if judged.has_qid or len(np.unique(judged.y)) != 2 or len(judged.y) > SMALL_SAMPLE:
         return {}
@@ -549,7 +558,7 @@ def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate]:
 
 
 def roc_section(
-    judged: JudgedModels, estimates: dict[str, AUCEstimate], draw: FigureWriter
+    judged: JudgedModels, estimates: dict[str, AUCEstimate | PairEstimate], draw: FigureWriter
 ) -> Section | None:
     """Draw the ROC curve of two classes; for few items, with the leave-pair-out interval."""
     if judged.has_qid or len(np.unique(judged.y)) != 2:
@@ -559,8 +568,10 @@ def roc_section(
     if estimates:
         text.append(
             "The leave-pair-out estimate, and the curve of unseen pairs, come from models that are "
-            "retrained without each pair, with the same alpha and kernel. They are honest on these "
-            "items even if the model has seen them, unless alpha was chosen on them."
+            "retrained without each pair"
+            + (", and without the other items of their groups" if judged.groups is not None else "")
+            + ", with the same alpha and kernel. They are honest on these items even if the model "
+            "has seen them, unless alpha was chosen on them."
         )
         unseen = {name: e.roc for name, e in estimates.items() if e.roc is not None}
         curves = {
@@ -616,30 +627,55 @@ def _paint_roc(ax: Any, curves: dict[str, tuple[FloatArray, FloatArray]]) -> Non
 
 
 @singledispatch
-def _left_out(model: Any, judged: JudgedModels) -> AUCEstimate | None:  # noqa: ARG001
+def _left_out(model: Any, judged: JudgedModels) -> AUCEstimate | PairEstimate | None:  # noqa: ARG001
     """Return the leave-pair-out estimate of a RankRLS model, None for other models."""
     return None
 
 
 @_left_out.register
-def _left_out_of_ranker(model: RankRLS, judged: JudgedModels) -> AUCEstimate | None:
+def _left_out_of_ranker(model: RankRLS, judged: JudgedModels) -> AUCEstimate | PairEstimate | None:
     return _leave_pairs_out(judged, model.alpha, model.kernel_, model.ties)
 
 
 @_left_out.register
-def _left_out_of_choice(model: RankRLSCV, judged: JudgedModels) -> AUCEstimate | None:
+def _left_out_of_choice(
+    model: RankRLSCV, judged: JudgedModels
+) -> AUCEstimate | PairEstimate | None:
     return _leave_pairs_out(judged, model.alpha_, model.kernel_, model.ties_)
+
+
+@_left_out.register
+def _left_out_of_steps(
+    model: RankerPipeline, judged: JudgedModels
+) -> AUCEstimate | PairEstimate | None:
+    """Leave pairs out of features that were made without a look at scores."""
+    *steps, ranker = model.steps_
+    if not all(isinstance(step, IndicatorEncoder) for step in steps):
+        return None
+    X = judged.X
+    for step in steps:
+        X = step.transform(X)
+    return _left_out(ranker, replace(judged, X=X))
 
 
 def _leave_pairs_out(
     judged: JudgedModels, alpha: float, kernel: Kernel, ties: Any
-) -> AUCEstimate | None:
+) -> AUCEstimate | PairEstimate | None:
     if not kernel.is_function:
         return None
+    if judged.groups is not None:
+        few = len(np.unique(judged.groups)) <= FEW_GROUPS
+        return leave_pair_out(
+            RankRLS(alpha, kernel=kernel, ties=ties), judged.X, judged.y, judged.groups,
+            n_fits=None if few else MOST_FITS, roc=few, random_state=0,
+        )  # fmt: skip
     return leave_pair_out_auc(
         judged.X, judged.y, alpha=alpha, kernel=kernel, ties=ties, roc=ties == "keep"
     )
 
+
+FEW_GROUPS, MOST_FITS = 40, 500
+"""Groups of which all pairs are left out; of more, this many pairs are drawn."""
 
 MOST_NEIGHBOURS = 30
 """Rows shown of neighbours, and of the leaderboard of a category."""
