@@ -271,8 +271,8 @@ class Basis(FeatureMap):
 
         Their kernel is factored where they are, or where another array is.
         """
-        there = rows if where is None else like(rows, where)
-        K = finite_kernel(kernel, there, there)
+        placed = rows if where is None else like(rows, where)
+        K = finite_kernel(kernel, placed, placed)
         C = cholesky(K)
         if C is not None:
             pivots = to_host(namespace_of(C).linalg.diagonal(C))
@@ -282,11 +282,11 @@ class Basis(FeatureMap):
         return cls(Expansion(kernel, rows), whitening, is_triangular=False)
 
     @cached_property
-    def _whitening_here(self) -> FloatArray:
+    def _whitening_on_host(self) -> FloatArray:
         return to_host(self.whitening)
 
     def _whitening_like(self, X: Matrix) -> Array:
-        return self._whitening_here if is_on_host(X) else like(self.whitening, X)
+        return self._whitening_on_host if is_on_host(X) else like(self.whitening, X)
 
     def map(self, X: Matrix) -> Matrix:
         """Return Z."""
@@ -303,7 +303,7 @@ class Basis(FeatureMap):
 
     def own_features(self) -> FloatArray:
         """Return Z of the basis rows themselves, at no cost: the empirical kernel map."""
-        whitening = self._whitening_here
+        whitening = self._whitening_on_host
         if self.is_triangular:
             return whitening  # Z = K C^-T = C
         return whitening / np.square(whitening).sum(axis=0)  # V / sqrt(s) to V sqrt(s)
@@ -311,7 +311,7 @@ class Basis(FeatureMap):
     def fold(self, W: FloatArray) -> FloatArray:
         """Return one weight per basis row."""
         if not self.is_triangular:
-            return self._whitening_here @ W
+            return self._whitening_on_host @ W
         return to_host(solve_triangular(self.whitening, like(W, self.whitening), transposed=True))
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:

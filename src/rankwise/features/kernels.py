@@ -10,9 +10,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
-from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, NumericalError
-from rankwise.core.fused import exp_product
+from rankwise.core.fused import exact_exp_product, exp_product
 from rankwise.core.namespaces import (
     Array,
     blocks_of,
@@ -28,7 +27,16 @@ from rankwise.core.namespaces import (
     squared_norms,
     to_host,
 )
-from rankwise.core.params import Advice, AtLeast, AtMost, Positive, Reads, settle
+from rankwise.core.params import (
+    Advice,
+    AtLeast,
+    AtMost,
+    Positive,
+    Reads,
+    check_values,
+    choice,
+    settle,
+)
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
 from rankwise.native.gaussians import gaussian_scores
@@ -210,7 +218,8 @@ class Gaussian(Kernel):
                 set_diagonal(K, 1.0)
             return K
         A, B = _centred(A, B)
-        a, b = gamma * squared_norms(A), gamma * squared_norms(B)
+        a = gamma * squared_norms(A)
+        b = a if same else gamma * squared_norms(B)
         if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
             return np.exp(-gamma * _squared_distances(A, B))
         K = _products(A, B)
@@ -528,7 +537,8 @@ def own_product(kernel: Kernel, X: Matrix, V: Array, tile: int | None = None) ->
     """Return ``k(X, X) @ V``; half of the blocks are formed, the others are their transposes.
 
     Each thread adds up its own blocks in a fixed order, so that the result depends on the number
-    of threads only, by rounding errors. Elsewhere than on the host there is one thread.
+    of threads only, by rounding errors. Elsewhere than on the host there is one thread, and a GPU
+    forms the Gaussian kernel in its registers.
 
     Parameters
     ----------
@@ -542,6 +552,10 @@ def own_product(kernel: Kernel, X: Matrix, V: Array, tile: int | None = None) ->
         Rows and columns of a block; by default as many as serve where X is.
     """
     on_host = is_on_host(X)
+    if not on_host and isinstance(kernel, Gaussian):
+        fused = exact_exp_product(*_exponent_factors(kernel, X), V)
+        if fused is not None:
+            return fused
     tile = tile or (TILE if on_host else DEVICE_TILE)
     edges = list(blocks_of(X.shape[0], tile))
     rows = [X[edge, :] for edge in edges]
@@ -577,9 +591,14 @@ def single_product(kernel: Kernel, X: Matrix) -> Callable[[Array], Array] | None
     """Return the product with ``k(X, X)`` in single precision; None where it is not quicker."""
     if is_on_host(X) or not isinstance(kernel, Gaussian):
         return None
-    held = GaussianOfRows.of(_number(kernel.gamma), X)
-    left, right = held.left(X), held.factors.T
+    left, right = _exponent_factors(kernel, X)
     return lambda V: exp_product(left, right, V)
+
+
+def _exponent_factors(kernel: Gaussian, X: Array) -> tuple[Array, Array]:
+    """Return A and B, of which ``A B'`` are the exponents of the kernel of all rows."""
+    held = GaussianOfRows.of(_number(kernel.gamma), X)
+    return held.left(X), held.factors.T
 
 
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}
@@ -596,7 +615,7 @@ def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
                 f"`kernel` must be one of {', '.join(map(repr, KERNELS))}: got {kernel!r}, which "
                 f"is called {OTHER_NAMES[kernel]!r} here."
             )
-        check_choice("kernel", kernel, tuple(KERNELS))
+        check_values({"kernel": choice(tuple(KERNELS))}, {"kernel": kernel})
         return KERNELS[kernel]()
     if callable(kernel):
         return Custom(kernel)
