@@ -57,6 +57,7 @@ def dense_problem(n_items, n_features, n_queries):
 
 
 def selection_rows() -> list[Row]:
+    """Return choices of alpha beside one fit."""
     X, y, qid = dense_problem(50_000, 46, 500)
     linear = row(
         "RankRLSCV, 50,000 x 46, 31 alphas, NDCG @ 10, fit to fitted",
@@ -207,7 +208,11 @@ def equally_frequent(n_items, n_features, n_entries):
 
 
 def margin_rows(T, topic) -> list[Row]:
-    """Return RankSVM on rows of length 1; its C multiplies pairs, of which an item is in many."""
+    """Return RankSVM on rows of length 1; its C multiplies pairs, of which an item is in many.
+
+    C = 1e-3 is about as stiff as the classifier's 1. The hinge at C = 1 takes 41 steps to its
+    certified gap of 1e-4, each of them sorts and products with all entries.
+    """
 
     def compare(loss, C, bar) -> Row:
         return row(
@@ -219,8 +224,8 @@ def margin_rows(T, topic) -> list[Row]:
             repeats=2,
         )
 
-    squared = [compare("squared_hinge", C, "at most 3x") for C in (1e-3, 1.0)]
-    return [*squared, compare("hinge", 1.0, "none")]
+    squared = [compare("squared_hinge", C, "at most 2x") for C in (1e-3, 1.0)]
+    return [*squared, compare("hinge", 1.0, "at most 5x")]
 
 
 def latency_rows() -> list[Row]:
