@@ -5,7 +5,7 @@ import time
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from benchmarks.harness import Row, markdown, row_of, timings, within
+from benchmarks.harness import Row, cpu_ratio, markdown, row_of, timings
 from rankwise.rankers.dorm.oracles.assignment import assign, plan_assignments
 
 GRADES = (0.55, 0.20, 0.15, 0.07, 0.03)  # shares of the grades 0 ... 4
@@ -14,6 +14,10 @@ OTHER_GRADES = {
     "mostly grade 0": (0.8, 0.1, 0.05, 0.03, 0.02),
     "mostly high grades": (0.1, 0.15, 0.2, 0.25, 0.3),
 }
+
+
+N_CALLS = 10
+"""Calls of an oracle that are timed together, as training makes them: one takes half a millisecond."""
 
 
 class Queries:
@@ -64,7 +68,9 @@ def oracle_rows() -> list[Row]:
 
 
 def oracle_row(job: str, queries: Queries, bar: int) -> Row:
-    times = timings([queries.by_oracle, queries.by_scipy], 7, time.process_time)
+    jobs = [lambda: [queries.by_oracle() for _ in range(N_CALLS)], queries.by_scipy]
+    ours, other = timings(jobs, 7, time.process_time)
+    times = [[seconds / N_CALLS for seconds in ours], other]
     against = "scipy linear_sum_assignment, costs included"
     return row_of(times, min, job, against, f"at least {bar}x faster")
 
@@ -82,12 +88,13 @@ def pass_rows(n_queries: int = 500, n_items: int = 75, n_features: int = 46) -> 
     for name, cutoff in (("NDCG", n_items), ("NDCG @ 10", 10)):
         queries = Queries(n_queries, n_items, cutoff)
         rows.append(
-            within(
+            cpu_ratio(
                 f"pass over {n_queries} queries of {n_items} items, {n_features} features, {name}",
                 lambda queries=queries: assign(queries.plan, X @ w),
                 "X @ w and one argsort of each query",
                 sort_only,
-                5,
+                "at most 5x",
+                repeats=7,
             )
         )
     return rows
