@@ -17,7 +17,7 @@ OTHER_GRADES = {
 
 
 N_CALLS = 10
-"""Calls of an oracle that are timed together, as training makes them: one takes half a millisecond."""
+"""Calls of an oracle that are timed together: one takes half a millisecond."""
 
 
 class Queries:
