@@ -21,6 +21,7 @@ from rankwise.automatic.from_comparisons import (
     net_wins,
     try_pair_family,
 )
+from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
@@ -29,14 +30,14 @@ from rankwise.automatic.sum_of_rankers import (
     fit_preparation,
     prepared_without,
 )
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import (
     ConvergenceWarning,
     FeatureScaleWarning,
     InvalidInputError,
 )
-from rankwise.core.namespaces import on_host
+from rankwise.core.namespaces import memory_of_host, on_host
 from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted
@@ -54,8 +55,12 @@ from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
 
-FOLDS, ITEMS_OF_FOLDS = (3, 10), 40_000
-"""Smallest and largest number of folds, and about how many items they hold together between."""
+FOLDS, ITEMS_OF_FOLDS, CELLS_OF_FOLDS = (3, 10), 40_000, 600_000
+"""Smallest and largest number of folds, and up to how many items and cells all of them learn from
+together where there are more than the smallest number."""
+
+SHARE_OF_MEMORY = 0.5
+"""Share of the memory of the machine that is used if nothing is said."""
 
 MANY = 100
 """Categories that are read to see whether they are dates."""
@@ -95,11 +100,12 @@ class AutoRanker(SumOfRankers):
         count, so that a busy machine gives the same ranker. The final fits to all data take
         additional time, less than trying took for one fold. None for no limit.
     cv : int or None
-        Number of folds of queries. None for 3 or, below about 13,000 items, more, up to 10: models
-        that learn from nearly all of few queries are nearly as good as the final one. Folds in time
-        are 3.
-    memory : int
-        Bytes of memory to use; families that need more are not tried.
+        Number of folds of queries. None for 3 or, for small tables, more, up to 10: models that
+        learn from nearly all of few queries are nearly as good as the final one. Folds in time are
+        3.
+    memory : int or None
+        Bytes of memory to use; families that need more are not tried. None for half of what the
+        machine has.
     monotone : dict or None
         Features, by name or position, in which scores may only rise (1) or only fall (-1), as in
         ``{"price": -1}``. Only families that can be held to it are tried: trees.
@@ -122,6 +128,9 @@ class AutoRanker(SumOfRankers):
         Everything that was tried, with held-out values, intervals, paired tests and seconds.
     honest_value_ : HonestValue
         The value on queries that no choice has seen.
+    next_query_ : NextQuery or None
+        Intervals for the value of one new query, and sets that contain its best item; None without
+        queries of scores, or with too few.
     best_feature_ : RankerEntry
         The feature that ranks best by itself, ascending or descending, on the same queries, and a
         paired test against the ranker on queries that no choice of the ranker has seen.
@@ -178,6 +187,7 @@ class AutoRanker(SumOfRankers):
     best_alone_: RankerEntry
     ending_reason_: str
     is_of_comparisons_: bool
+    next_query_: NextQuery | None
 
     def __init__(
         self,
@@ -187,7 +197,7 @@ class AutoRanker(SumOfRankers):
             float | None, Positive(), Advice("It is in seconds; or use None.")
         ] = 300.0,
         cv: Count | None = None,
-        memory: Count = 4 << 30,
+        memory: Count | None = None,
         monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
         random_state: RandomSeed = 0,
@@ -327,6 +337,31 @@ class AutoRanker(SumOfRankers):
                 self.ending_reason_ = "interrupted"
         return board
 
+    def best_set(self, X: Any, qid: ArrayLike | None = None, *, coverage: float = 0.9) -> BoolArray:
+        """Return which items are in the set of their query that contains its best item.
+
+        Parameters
+        ----------
+        X, qid
+            As in `predict`.
+        coverage : float
+            With what probability a set contains the best item, or one of equal grade: so it was on
+            held-out queries, and so it is on new ones that are like them.
+
+        Returns
+        -------
+        is_in_set : (n_items,) of bool
+        """
+        scores = on_host(self.predict(X, qid=qid))
+        if self.next_query_ is None:
+            raise InvalidInputError(
+                "`best_set` must be of a ranker that learned from scores of at least 10 queries: "
+                "this one has no held-out queries."
+            )
+        (qid,) = read_columns(X, qid=qid)
+        queries = Queries.of(on_host(qid), len(scores))
+        return self.next_query_.best_set(scores, queries, coverage)
+
     def predict_pair(self, X1: Any, X2: Any) -> FloatArray:
         """Return the probability that each row of X1 beats the same row of X2.
 
@@ -363,7 +398,9 @@ class AutoRanker(SumOfRankers):
         self.members_, self.member_weights_ = board.fitted(choice)
         self.leaderboard_ = board.leaderboard(choice)
         # value of the choice on queries that it was not chosen by
-        unseen = board.unseen_values()
+        scores = board.unseen_scores()
+        unseen = board.unseen_values(scores)
+        self.next_query_ = board.next_query(scores, unseen)
         self.honest_value_ = board.honest_value(unseen)
         self.best_column_, self.best_alone_ = board.best_column(unseen)
 
@@ -413,8 +450,8 @@ class AutoRanker(SumOfRankers):
                 "to hold out items."
             )
         if days is None:
-            wanted = int(np.clip(ITEMS_OF_FOLDS // data.n_items, *FOLDS))
-            folds = Folds.random(self.cv or wanted, groups, rng)
+            wanted = min(ITEMS_OF_FOLDS // data.n_items, CELLS_OF_FOLDS // max(X.size, 1))
+            folds = Folds.random(self.cv or int(np.clip(wanted, *FOLDS)), groups, rng)
         else:
             folds = Folds.forward(self.cv or FOLDS[0], groups, days)
         held = np.flatnonzero(folds.fold >= 0)
@@ -425,13 +462,14 @@ class AutoRanker(SumOfRankers):
     def _search(self, trial: Trial) -> Board:
         """Try one family after another until all are tried or time is up."""
         board = Board(trial, [])
+        memory = self.memory or int(SHARE_OF_MEMORY * memory_of_host())
         self.ending_reason_ = "done"
         with steps_shown(self.progress, "AutoRanker", len(FAMILIES), str) as on_step:
             try:
                 for number, family in enumerate(FAMILIES):
                     if self._is_over(board, on_step, number, family):
                         break
-                    board.tried.append(try_family(family, trial, self.memory))
+                    board.tried.append(try_family(family, trial, memory))
             except KeyboardInterrupt:
                 if not board.known:
                     raise
@@ -483,6 +521,7 @@ class AutoRanker(SumOfRankers):
                 str(self.honest_value_),
                 f"The best feature by itself, {alone.name}: {alone.value:.4f} on the same "
                 f"{self.honest_value_.unit}{test}.",
+                *self._said_of_next_query(),
                 "",
                 str(self.leaderboard_),
                 "",
@@ -492,6 +531,13 @@ class AutoRanker(SumOfRankers):
                 *self._said_of_time(),
             ]
         )
+
+    def _said_of_next_query(self) -> list[str]:
+        """Say what one new query may expect."""
+        if self.next_query_ is None:
+            return []
+        low, high = self.next_query_.interval()
+        return [f"One new query: {low:.4f} to {high:.4f} with 90 %."]
 
     def _said_of_time(self) -> list[str]:
         """Say whether dates decided what was learned from, or that some could have."""

@@ -10,6 +10,7 @@ import numpy as np
 import scipy
 
 from rankwise.automatic.families import Family, SettingsPath, Trial
+from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError, RankwiseError
@@ -149,7 +150,8 @@ class Board:
             found = f"{last.family.name}: {value}; "
         left = self.trial.deadline - time.thread_time()
         limit = f"at most {max(left, 0.0):.0f} s left, " if np.isfinite(left) else ""
-        return f"{found}best so far {self.best_value(self.known):.4f}, {limit}"
+        best = f"best so far {self.best_value(self.known):.4f}, " if self.known else ""
+        return f"{found}{best}{limit}"
 
     def choice(self, weight: FloatArray | None = None) -> Choice:
         """Choose a setting for each family, and weigh the families; by some queries, or by all.
@@ -189,22 +191,38 @@ class Board:
         shares[shares < LEAST_WEIGHT * shares.max()] = 0.0
         return shares / shares.sum()
 
-    def unseen_values(self) -> FloatArray:
-        """Choose by all folds but one, measure on that one, and join the folds.
+    def unseen_scores(self) -> FloatArray:
+        """Choose by all folds but one, score the items of that one, and join the folds.
 
-        All values are NaN if there are too few queries.
+        NaN for items of folds that nothing was chosen for; all, if there are too few queries.
         """
-        trial, fold = self.trial, self.trial.fold_of_query
+        trial = self.trial
         groups = trial.judged.n_queries if trial.data.has_qid else len(trial.grades)
-        values = np.full(trial.judged.n_queries, np.nan)
+        scores = np.full(len(trial.grades), np.nan)
         if groups < LEAST_QUERIES:
-            return values
+            return scores
         # nested: choose by the other folds or, in time, by the earlier ones; measure on this one
-        forward = trial.folds.is_forward
+        forward, fold = trial.folds.is_forward, trial.fold_of_query
         for k in range(1 if forward else 0, trial.folds.n_folds):
             choice = self.choice((fold < k if forward else fold != k).astype(float))
-            values[fold == k] = trial.values(choice.scores[None])[0, fold == k]
-        return values
+            out = fold[trial.judged.index] == k
+            scores[out] = choice.scores[out]
+        return scores
+
+    def unseen_values(self, scores: FloatArray | None = None) -> FloatArray:
+        """Return the values of unseen scores in every query, NaN where there are none."""
+        scores = self.unseen_scores() if scores is None else scores
+        known = ~np.isnan(self.trial.judged.mean(scores))
+        values = self.trial.values(np.nan_to_num(scores)[None])[0]
+        return np.where(known, values, np.nan)
+
+    def next_query(self, scores: FloatArray, values: FloatArray) -> NextQuery | None:
+        """Return what unseen scores and values say of the next query; None without queries."""
+        trial = self.trial
+        if not trial.data.has_qid or np.isnan(values).all():
+            return None
+        sign = 1.0 if trial.measure.greater_is_better else -1.0
+        return NextQuery.of(str(trial.measure), sign * values, scores, trial.grades, trial.judged)
 
     def honest_value(self, unseen: FloatArray) -> HonestValue:
         """Return the mean of unseen values, with its interval."""

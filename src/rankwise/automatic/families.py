@@ -79,7 +79,7 @@ CROSSED: dict[FeatureSet, FeatureSet] = {"scaled": "crossed", "raw_ranked": "raw
 
 @final
 @dataclass(frozen=True, eq=False)
-class BestColumn:
+class SingleFeature:
     """A feature as a ranker by itself.
 
     Parameters
@@ -279,15 +279,15 @@ class Trial:
         return found[self.judged_rows]
 
     @cached_property
-    def best_column(self) -> BestColumn:
+    def best_column(self) -> SingleFeature:
         """The feature that ranks best by itself, up or down."""
-        best: BestColumn | None = None
+        best: SingleFeature | None = None
         for j, column in enumerate(self.columns.T):
             both = self.values(np.stack([column, -column]))
             means = np.nan_to_num(weighted_mean(both, self.query_weight), nan=-np.inf)
             down = int(means.argmax())
             if best is None or means[down] > best.value:
-                best = BestColumn(j, bool(down), float(means[down]), both[down])
+                best = SingleFeature(j, bool(down), float(means[down]), both[down])
         assert best is not None
         return best
 

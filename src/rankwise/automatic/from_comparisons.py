@@ -359,7 +359,13 @@ class PairBoard:
         shares = shares / shares.sum() if shares.sum() > 0.0 else shares
         return PairChoice(settings, weights, np.stack(losses), -log_expit(weights @ leads), shares)
 
-    def unseen_values(self) -> FloatArray:
+    def unseen_scores(self) -> None:
+        """Comparisons have no held-out scores of items."""
+
+    def next_query(self, scores: None, values: FloatArray) -> None:
+        """Comparisons say nothing of the next query."""
+
+    def unseen_values(self, scores: None = None) -> FloatArray:  # noqa: ARG002
         """Choose by all folds but one, measure on that one, and join the folds."""
         fold = self.trial.folds.fold
         losses = np.full(len(fold), np.nan)

@@ -79,6 +79,17 @@ class Effect:
     high: float
     usual: float = 0.0
 
+    @property
+    def text(self) -> str:
+        """The estimate and its interval, in digits that tell them from 0."""
+        width = self.high - self.low
+        digits = 2 if not width > 0.0 else max(2, 1 - int(np.floor(np.log10(width))))
+        value, low, high = (
+            f"{round(number, digits) + 0.0:+.{digits}f}"
+            for number in (self.value, self.low, self.high)
+        )
+        return f"{value} ({low} to {high})"
+
     def scaled(self, unit: float) -> Self:
         """Return the same in another unit."""
         return replace(self, value=unit * self.value, low=unit * self.low, high=unit * self.high)
@@ -673,10 +684,7 @@ def _text(board: Leaderboard) -> str:
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(parts).rstrip())
-    lines += [
-        f"{one.name}: {one.value:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
-        for one in _shown_effects(board)
-    ]
+    lines += [f"{one.name}: {one.text}" for one in _shown_effects(board)]
     if board.n_groups > 1:
         lines.append(
             f"{board.n_groups} groups of items never met: ranks and probabilities hold inside "

@@ -339,11 +339,11 @@ def _eigen_whitening(K: FloatArray) -> FloatArray:
 
 
 def choose_basis(
-    basis: int | ArrayLike | None, X: Matrix, rng: np.random.Generator
+    basis: int | ArrayLike | None, X: Matrix, rng: np.random.Generator | None
 ) -> Matrix | None:
     """Return basis rows given as a number of random rows, as indices, or as rows themselves.
 
-    None, no basis, stays None.
+    None, no basis, stays None. Only a number needs a generator.
     """
     if basis is None:
         return None
@@ -354,6 +354,7 @@ def choose_basis(
                 f"`basis` as a number must lie between 1 and the {n_items} rows of `X`: "
                 f"got {basis}."
             )
+        assert rng is not None
         return X[np.sort(rng.choice(n_items, int(basis), replace=False))]
     try:
         chosen = np.asarray(basis)
@@ -684,7 +685,7 @@ def smallest_space(
 
 
 def function_space(
-    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator
+    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator | None
 ) -> FunctionSpace:
     """Return explicit features where there are any: the rows, or those of a basis."""
     refuse_sparse(X, kernel)
@@ -696,7 +697,7 @@ def function_space(
 
 
 def explicit_space(
-    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator
+    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator | None
 ) -> ExplicitSpace:
     """Return explicit features: the rows themselves, those of a basis, or the empirical kernel map.
 

@@ -78,6 +78,12 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(state.randint(2**31))
 
 
+def basis_generator(given: Any) -> np.random.Generator | None:
+    """Return the generator that draws basis rows; None, and no draw of NumPy's, if none are."""
+    is_number = isinstance(given.basis, int | np.integer)
+    return generator(given.random_state) if is_number else None
+
+
 WIDEST_RATIO = 1e3
 """A warning is given if the ranges of features differ by more than this factor."""
 

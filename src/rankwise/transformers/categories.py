@@ -171,7 +171,7 @@ class WithinQueryEncoder(QueryTransformer):
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> _Excess:
         self.columns_ = self._chosen(X)
         scores = _scores(X, y)
-        known = [_categories_of(X[:, j]) for j in self.columns_]
+        known = [categories_of(X[:, j]) for j in self.columns_]
         self.categories_ = [categories for categories, _ in known]
         numbers = [number for _, number in known]
         varies = [_varies_inside(number, queries) for number in numbers]
@@ -202,7 +202,7 @@ class WithinQueryEncoder(QueryTransformer):
     def _chosen(self, X: NDArray[Any]) -> list[int]:
         """Return the positions of the features to encode."""
         if self.columns is None:
-            return [j for j in range(X.shape[1]) if not _is_numeric(X[:, j])]
+            return [j for j in range(X.shape[1]) if not is_numeric(X[:, j])]
         names = [str(name) for name in vars(self).get("feature_names_in_", ())]
         chosen = entries_of(self.columns)
         positions = [names.index(c) if isinstance(c, str) and c in names else c for c in chosen]
@@ -218,15 +218,17 @@ class WithinQueryEncoder(QueryTransformer):
         """Return the pairs of encoded features that are crossed, as entries of `columns_`."""
         if self.crosses is None:
             return np.zeros((0, 2), dtype=np.intp)
-        if self.crosses != "auto":
-            for pair in self.crosses:
-                if len(pair) != 2 or any(column not in self.columns_ for column in pair):
+        if not (isinstance(self.crosses, str) and self.crosses == "auto"):
+            pairs = [entries_of(pair) for pair in entries_of(self.crosses)]
+            for pair in pairs:
+                known = [c for c in pair if isinstance(c, int | np.integer) and c in self.columns_]
+                if len(pair) != 2 or len(known) != 2:
                     raise InvalidInputError(
-                        "`crosses` must hold pairs of encoded features, by position among "
-                        f"{self.columns_}: got {pair!r}."
+                        '`crosses` must be "auto" or hold pairs of encoded features, by position '
+                        f"among {self.columns_}: got {pair!r}."
                     )
-            pairs = [[self.columns_.index(column) for column in pair] for pair in self.crosses]
-            return np.array(pairs, dtype=np.intp).reshape(-1, 2)
+            places = [[self.columns_.index(column) for column in pair] for pair in pairs]
+            return np.array(places, dtype=np.intp).reshape(-1, 2)
         sizes = [len(categories) for categories in self.categories_]
         found = []
         for a, b in itertools.combinations(range(len(numbers)), 2):
@@ -259,7 +261,7 @@ class WithinQueryEncoder(QueryTransformer):
         added = self._added_names([""] * X.shape[1])
         encoded = np.empty((X.shape[0], X.shape[1] + len(added)))
         for j in set(range(X.shape[1])) - set(self.columns_):
-            encoded[:, j] = _numbers(X[:, j], j)
+            encoded[:, j] = numbers_of(X[:, j], j)
         make = self._of_later_rows(X) if found is None else self._of_training_rows(found, queries)
         places = [*self.columns_, *range(X.shape[1], encoded.shape[1])]
         for j, values in zip(places, make, strict=True):
@@ -284,7 +286,7 @@ class WithinQueryEncoder(QueryTransformer):
     def _places(self, k: int, column: NDArray[Any]) -> IntArray:
         """Return the number of the category of each row; -1 for unseen ones."""
         categories = self.categories_[k]
-        texts, number = _categories_of(column)
+        texts, number = categories_of(column)
         at = np.minimum(np.searchsorted(categories, texts), len(categories) - 1)
         return np.asarray(np.where(categories[at] == texts, at, -1)[number])
 
@@ -349,7 +351,8 @@ def _scores(X: Matrix, y: ArrayLike | None) -> FloatArray:
     return scores
 
 
-def _is_numeric(column: NDArray[Any]) -> bool:
+def is_numeric(column: NDArray[Any]) -> bool:
+    """Return whether a feature holds numbers, which may be blank."""
     if column.dtype.kind in "biuf":
         return True
     if column.dtype != object or isinstance(column[0], str):
@@ -360,7 +363,8 @@ def _is_numeric(column: NDArray[Any]) -> bool:
     )
 
 
-def _numbers(column: NDArray[Any], j: int) -> FloatArray:
+def numbers_of(column: NDArray[Any], j: int) -> FloatArray:
+    """Return feature j as numbers, NaN for blanks."""
     try:
         return np.asarray(column, dtype=float)
     except (TypeError, ValueError) as error:
@@ -370,7 +374,7 @@ def _numbers(column: NDArray[Any], j: int) -> FloatArray:
         ) from error
 
 
-def _categories_of(column: NDArray[Any]) -> tuple[NDArray[np.str_], IntArray]:
+def categories_of(column: NDArray[Any]) -> tuple[NDArray[np.str_], IntArray]:
     """Return the categories of a column as sorted text, and the category of each row."""
     values = column.tolist()
     # values of several types, or that cannot be hashed, are compared as text

@@ -531,6 +531,14 @@ class LeaderboardCommand(Command):
         Literal["a", "b"] | None,
         option("Whom positive numbers favour, if results are numbers around 0.", panel=COLUMNS),
     ] = None
+    middle: Annotated[
+        float,
+        option(
+            "With --favours: the number that favours nobody, such as 4 of 1 to 7.",
+            "NUMBER",
+            panel=COLUMNS,
+        ),
+    ] = 0.0
     points: Annotated[
         str | None,
         option(

@@ -288,7 +288,8 @@ def leaderboard(
                 "or choices among several. Leave them out."
             )
         with few_threads(table.n_items):
-            return rating.of_choices(table)
+            board = rating.of_choices(table)
+            return replace(board, reading_=(*table.reading, *_group_note(board)))
     # comparisons of two: Bradley and Terry, with ties by Rao and Kupper or Davidson
     if by == "question" and table.question is None:
         raise InvalidInputError(
@@ -307,9 +308,7 @@ def leaderboard(
             notes = (_half_life_note(half_life),)
         table = table if half_life is None else table.decayed(half_life)
         board = rating.of_comparisons(table)
-        if board.n_groups > 1:
-            notes += (f"{board.n_groups} groups of items never met: ranked inside groups",)
-        reading = (*table.reading, *notes)
+        reading = (*table.reading, *notes, *_group_note(board))
         return replace(board, reading_=reading, auditor=partial(_audited, rating, table))
 
 
@@ -360,6 +359,12 @@ def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Aud
 
     with few_threads(table.n_items):
         return Audit.of(Evidence(table, board, rate, board.level, np.random.default_rng(0)))
+
+
+def _group_note(board: Leaderboard) -> tuple[str, ...]:
+    if board.n_groups == 1:
+        return ()
+    return (f"{board.n_groups} groups of items never met: ranked inside groups",)
 
 
 def _half_life_note(half_life: float) -> str:

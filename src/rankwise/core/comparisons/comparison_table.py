@@ -361,18 +361,18 @@ class ComparisonTable:
         )
 
     def split(self, share: FloatArray) -> Self:
-        """Return every row as won by the first and as won by the second, with shares of its weight.
+        """Return every row as won by the first, as won by the second and as a tie.
 
         Parameters
         ----------
-        share : (n_rows,)
-            The probability that the first item won.
+        share : (n_rows, 3)
+            What the weight of the row is multiplied by for each.
         """
-        twice = self.take(np.concatenate([np.arange(self.n_rows)] * 2))
-        won = np.repeat([FIRST_WON, SECOND_WON], self.n_rows)
-        weight = twice.weight * np.concatenate([share, 1.0 - share])
-        both = replace(twice, outcome=freeze(won), weight=freeze(weight))
-        return both.take(np.flatnonzero(weight > 0.0))
+        thrice = self.take(np.concatenate([np.arange(self.n_rows)] * 3))
+        outcome = np.repeat([FIRST_WON, SECOND_WON, TIED], self.n_rows)
+        weight = thrice.weight * share.T.ravel()
+        split = replace(thrice, outcome=freeze(outcome), weight=freeze(weight))
+        return split.take(np.flatnonzero(weight > 0.0))
 
     def among(self, names: Any) -> Self:
         """Return the same comparisons with positions in ``names``, which must hold all items.

@@ -21,7 +21,7 @@ from rankwise.features.function_space import (
 )
 from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
-from rankwise.rankers.base import RankerPath, generator
+from rankwise.rankers.base import RankerPath, basis_generator, generator
 from rankwise.rankers.closed_form import Alpha, ClosedFormRanker
 from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.selection.path import Alphas
@@ -276,7 +276,7 @@ class RankRLS(ClosedFormRanker):
             data, cost=given.cost, ties=given.ties, query_weight=given.query_weight
         )
         self.kernel_ = given.kernel.fitted_to(X, data.sample_weight)
-        basis_rows = choose_basis(given.basis, X, generator(given.random_state))
+        basis_rows = choose_basis(given.basis, X, basis_generator(given))
         return graphs, smallest_space(X, self.kernel_, basis_rows, graphs.rank, rows)
 
     def _iterated(self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray) -> FloatArray | None:

@@ -62,9 +62,10 @@ class RankRLSCV(ClosedFormCV):
         What is left out: "leave_query_out", "leave_pair_out" (one global ranking),
         "leave_edge_out" (comparisons), a number of random folds, a scikit-learn splitter of groups
         such as ``GroupKFold(5)``, or lists of rows. "auto" takes the first that suits the data.
-        Folds hold whole queries. For one global ranking they hold items, and each is judged by
-        itself after a fit to the others; for comparisons without `qid` they hold comparisons
-        (`PairKFold`).
+        `GroupPairs` leaves out two groups of items of one global ranking at a time, such as the
+        samples of two patients. Folds hold whole queries. For one global ranking they hold items,
+        and each is judged by itself after a fit to the others; for comparisons without `qid` they
+        hold comparisons (`PairKFold`).
     measure : Measure or str, optional
         The measure that decides, for example ``NDCG @ 10`` or "MAP"; by default the share of pairs
         in the right order. Pairs and comparisons are judged only by that share, averaged over

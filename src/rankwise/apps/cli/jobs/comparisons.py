@@ -296,7 +296,7 @@ def leaderboard(command: LeaderboardCommand, read: Reader = read_file) -> None:
         board = _board_of_tastes(command, table, values)
     else:
         board = rankwise.leaderboard(table, **values)
-    for line in board.reading_[len(getattr(table, "reading", ())) :]:
+    for line in board.reading_[len(table.reading) :]:
         print(f"note: {line}", file=sys.stderr)
     board = board.elo() if command.elo else board
     audit = board.audit() if command.audit else None
@@ -405,9 +405,8 @@ def _check_tastes(command: LeaderboardCommand) -> None:
 
 def _tell_reading(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
     """Say on standard error how the table was read, and which option would use what is not used."""
-    if isinstance(table, ComparisonTable):
-        for line in table.reading:
-            print(f"read: {line}", file=sys.stderr)
+    for line in table.reading:
+        print(f"read: {line}", file=sys.stderr)
     if table.unread:
         print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
     if not isinstance(table, ComparisonTable):
@@ -437,6 +436,7 @@ def _columns(command: LeaderboardCommand) -> ComparisonColumns:
         question=command.cluster,
         category=command.by,
         favours=command.favours,
+        middle=command.middle,
         **{name: getattr(command, name) for name in same},
     )
 
