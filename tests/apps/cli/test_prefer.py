@@ -150,7 +150,10 @@ def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
             "must have the column 'x' for --features",
         ),
         (("fruit.csv", "answers.csv", "--tied", "x"), "must have a column 'x' for --tied"),
-        (("fruit.csv", "answers.csv", "--level", "2"), "--level must lie between 0 and 1"),
+        (
+            ("fruit.csv", "answers.csv", "--level", "2"),
+            "--level must be a finite number between 0 and 1",
+        ),
     ],
 )
 def test_bad_files_are_refused(refuse, arguments, message):

@@ -79,6 +79,15 @@ class SingleCommand(TyperCommand):
         """Return the arguments and options."""
         return _bare(super().get_params(ctx))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read options and arguments; say in plain words what a value must be."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            message = error.message.removeprefix("Value error, ").partition(", unable to parse")[0]
+            error.message = message.replace("Input should be", "must be")
+            raise
+
     def invoke(self, ctx: Any) -> None:
         """Run what was typed; this is where the heavy imports happen."""
         flags = {

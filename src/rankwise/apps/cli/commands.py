@@ -586,12 +586,26 @@ class LeaderboardCommand(Command):
             panel=COLUMNS,
         ),
     ] = None
+    workers: Annotated[
+        int | None,
+        option(
+            "COMPARISONS is a pattern of many files ('part-*.parquet'), counted by this number of "
+            "processes.",
+            "NUMBER",
+            min=1,
+        ),
+    ] = None
     parameters: dict[str, Any]
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.comparisons import leaderboard
 
-        leaderboard(self)
+        if self.workers is None:
+            leaderboard(self)
+            return
+        from rankwise.apps.cli.jobs.counting import count_files
+
+        leaderboard(self, count_files)
 
 
 @final

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self, final, get_args, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -67,12 +67,8 @@ from rankwise.comparisons.leaderboard import Effect, Leaderboard, RankSpread
 from rankwise.core.arrays import FloatArray, IntArray, dense_rows, sum_by
 from rankwise.core.checks import (
     as_array,
-    check_choice,
-    check_count,
     check_flag,
     check_pairs,
-    check_positive,
-    check_share,
     entries_of,
     positions_of,
     refuse_overflow,
@@ -91,6 +87,8 @@ from rankwise.core.params import (
     Count,
     Positive,
     RandomSeed,
+    Share,
+    check_value,
     checked,
     shown,
 )
@@ -105,8 +103,15 @@ from rankwise.rankers.reading import read_scored
 from rankwise.rankers.scoring_function import ScoringFunction, scoring_function, unscaled_function
 from rankwise.rankers.trees.pair_trees import PairTrees
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Factor: TypeAlias = Annotated[float, Positive(), Advice("It multiplies the length-scales.")]
+
 MOST_DRAWS = 10_000_000
 """Draws from the posterior at once."""
+
+DrawCount: TypeAlias = Annotated[int, Positive(), AtMost(MOST_DRAWS)]
 
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
@@ -701,6 +706,42 @@ class PreferenceGP(Ranker):
             found = (scores, process.deviations(rows)) if return_std else scores
         return as_given(found, X)
 
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: Literal[False] = False,
+        items: ArrayLike | None = None,
+    ) -> NDArray[Any]: ...
+
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: Literal[True],
+        items: ArrayLike | None = None,
+    ) -> DataFrame: ...
+
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: bool,
+        items: ArrayLike | None = None,
+    ) -> Any: ...
+
     def rank(
         self,
         X: Any = None,
@@ -951,8 +992,7 @@ class PreferenceGP(Ranker):
         ('cid', 'ann')
         """
         check_is_fitted(self)
-        if n is not None:
-            check_count("n", n, MOST_DRAWS)
+        check_value("n", n, DrawCount | None)
         known, names = self._recorded, self._labels(None, len(self.X_train_))
         judges = self.judges_
         careless = None if judges is None else judges.careless
@@ -993,7 +1033,7 @@ class PreferenceGP(Ranker):
         -------
         draws : (n, n_items)
         """
-        check_count("n", n, MOST_DRAWS)
+        check_value("n", n, DrawCount)
         rows, rng = self._rows_to_predict(X), generator(random_state)
         if judge is not None:
             return self._process.draws_of_person(rows, self._person(judge), n, rng)
@@ -1058,8 +1098,8 @@ class PreferenceGP(Ranker):
         random_state : int, RandomState or None
             Source of the draws.
         """
-        check_share("level", level)
-        check_count("n_draws", n_draws, MOST_DRAWS)
+        check_value("level", level, Share)
+        check_value("n_draws", n_draws, DrawCount)
         rows = self._rows_to_predict(X)
         score, covariance = self.predict(X, return_cov=True, judge=judge)
         covariance = covariance - covariance.mean(axis=0)
@@ -1134,12 +1174,12 @@ class PreferenceGP(Ranker):
             Row numbers of X; or names, if items of `fit` have names and X is omitted or holds
             names.
         """
-        k, n = self._goal_size(goal, k, X), check_count("n", n)
-        if until is not None and self.certainty(X, goal=goal, k=k) >= check_share("until", until):
+        k, n = self._goal_size(goal, k, X), check_value("n", n, Count)
+        check_value("until", until, Share | None)
+        if until is not None and self.certainty(X, goal=goal, k=k) >= until:
             return np.zeros((0, 2), dtype=np.intp)
         labels = self._names_of(X)
-        if balance is not None:
-            check_count("balance", balance)
+        check_value("balance", balance, Count | None)
         asked, rng = self._asked(X), generator(random_state)
         n_answers = int(self._recorded.count.sum())
         if random_state is None:
@@ -1167,8 +1207,8 @@ class PreferenceGP(Ranker):
     def _goal_size(self, goal: Goal, k: int | None, X: Any) -> int:
         """Return k, checked: the number of best items to find."""
         check_is_fitted(self)
-        check_choice("goal", goal, get_args(Goal))
-        size = 1 if k is None else check_count("k", k)
+        check_value("goal", goal, Goal)
+        size = check_value("k", k, Count | None) or 1
         if (k is not None) != (goal == "top") and (k is None or size != 1):
             raise InvalidInputError(
                 f"`k` and goal='top' must be given together: got goal={goal!r} and k={k!r}."
@@ -1221,7 +1261,7 @@ class PreferenceGP(Ranker):
         k = self._goal_size(goal, k, X)
         rng, rows = generator(random_state), self._rows_to_predict(X)
         members, weights = with_amplitudes(self, self._process)
-        numbers = rng.multinomial(check_count("n_draws", n_draws, MOST_DRAWS), weights)
+        numbers = rng.multinomial(check_value("n_draws", n_draws, DrawCount), weights)
         draws = [
             member.draws(rows, int(number), rng)
             for member, number in zip(members, numbers, strict=True)
@@ -1434,7 +1474,7 @@ class PreferenceGP(Ranker):
                 "The kernel must have a length-scale, as `SquaredExponential` has: this one is "
                 f"{kernel}."
             )
-        longer = check_positive("factor", factor, "It multiplies the length-scales.")
+        longer = check_value("factor", factor, Factor)
         theta = kernel.theta + np.log(longer) * is_length
         return copy(self)._condition(self._process.under(self._model.with_kernel(theta)))
 

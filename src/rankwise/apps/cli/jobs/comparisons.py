@@ -6,10 +6,10 @@ waits for what another one needs.
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -273,14 +273,24 @@ def _print_report(
 # Leaderboard
 
 
-def leaderboard(command: LeaderboardCommand) -> None:
+Reader: TypeAlias = Callable[[LeaderboardCommand, ComparisonColumns], ComparisonTable | ChoiceTable]
+
+
+def read_file(
+    command: LeaderboardCommand, columns: ComparisonColumns
+) -> ComparisonTable | ChoiceTable:
+    """Read the one file that was named."""
+    return read_answers(command.comparisons, columns, skip_bad=command.skip_bad)
+
+
+def leaderboard(command: LeaderboardCommand, read: Reader = read_file) -> None:
     """Print the leaderboard; how the table was read, on standard error."""
     _check_output(command)
     _check_tastes(command)
     values = values_of(rankwise.leaderboard, command.parameters)
     if command.cluster is not None:
         values["clustered"] = "question"
-    table = read_answers(command.comparisons, _columns(command), skip_bad=command.skip_bad)
+    table = read(command, _columns(command))
     _tell_reading(command, table)
     if command.tastes:
         board = _board_of_tastes(command, table, values)
