@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "rankwise.automatic.auto_ranker": ["AutoRanker"],
+    "rankwise.automatic.next_query": ["NextQuery"],
     "rankwise.automatic.results": ["RankerEntry", "RankerLeaderboard"],
     "rankwise.automatic.search_ranker": ["SearchRanker"],
     "rankwise.core.clicks": ["click_propensities"],
@@ -110,6 +111,7 @@ _HOMES = {
     "rankwise.selection.holdouts": ["GroupPairs", "PairKFold"],
     "rankwise.transformers.categories": ["WithinQueryEncoder"],
     "rankwise.transformers.indicators": ["IndicatorEncoder"],
+    "rankwise.transformers.rows": ["FeatureScaler", "KeptFeatures"],
     "rankwise.transformers.text": ["TextFeatures"],
     "rankwise.transformers.numeric": [
         "WithinQueryImputer",

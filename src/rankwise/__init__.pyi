@@ -7,6 +7,7 @@ from rankwise.apps.report.report import make_report as make_report
 from rankwise.apps.serve.server import make_app as make_app
 from rankwise.apps.serve.server import serve_ranker as serve_ranker
 from rankwise.automatic.auto_ranker import AutoRanker as AutoRanker
+from rankwise.automatic.next_query import NextQuery as NextQuery
 from rankwise.automatic.results import RankerEntry as RankerEntry
 from rankwise.automatic.results import RankerLeaderboard as RankerLeaderboard
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
@@ -125,6 +126,8 @@ from rankwise.transformers.indicators import IndicatorEncoder as IndicatorEncode
 from rankwise.transformers.numeric import WithinQueryImputer as WithinQueryImputer
 from rankwise.transformers.numeric import WithinQueryRanks as WithinQueryRanks
 from rankwise.transformers.numeric import WithinQueryScaler as WithinQueryScaler
+from rankwise.transformers.rows import FeatureScaler as FeatureScaler
+from rankwise.transformers.rows import KeptFeatures as KeptFeatures
 from rankwise.transformers.text import TextFeatures as TextFeatures
 
 __all__: list[str]

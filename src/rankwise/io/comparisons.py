@@ -22,7 +22,7 @@ from rankwise.core.errors import (
 from rankwise.io.answer_file import ANSWERS, is_answer_file
 from rankwise.io.comparison_answers import read_answers_of
 from rankwise.io.comparison_cells import WORD_TYPES, FileColumns, TableCells, columns_of
-from rankwise.io.comparison_columns import ComparisonColumns, find_roles
+from rankwise.io.comparison_columns import ColumnRoles, ComparisonColumns, find_roles
 from rankwise.io.comparison_context import with_context
 from rankwise.io.comparison_reading import described
 from rankwise.io.numbers import join_ids
@@ -168,6 +168,47 @@ def read_comparisons(
     """
     if isinstance(source, ComparisonTable):
         return source if names is None else source.among(names)
+    found = read_with_roles(source, columns, names=names, skip_bad=skip_bad)
+    if found.n_left_out and not skip_bad:
+        warn_caller(
+            f"{found.n_left_out} of {found.n_rows} rows do not say who won, and are left out.",
+            LeftOutWarning,
+        )
+    parts = (found.table, found.roles, found.words, found.n_left_out)
+    lines = described(*parts, skips_bad=skip_bad)
+    return replace(found.table, reading=(*lines, *found.notes))
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class ReadTable:
+    """Comparisons, and how they were read.
+
+    Parameters
+    ----------
+    table : ComparisonTable
+    roles : ColumnRoles
+        The column of each role.
+    words : dict of str to int
+        What the different cells of the result were read as.
+    notes : tuple of str
+        What was done to weights.
+    n_rows, n_left_out : int
+        Number of rows of the source, and of those that do not say who won.
+    """
+
+    table: ComparisonTable
+    roles: ColumnRoles
+    words: dict[str, int]
+    notes: tuple[str, ...]
+    n_rows: int
+    n_left_out: int
+
+
+def read_with_roles(
+    source: Any, columns: ComparisonColumns | None, *, names: Any = None, skip_bad: bool = False
+) -> ReadTable:
+    """Do what `read_comparisons` does, and say how by values instead of lines."""
     refuse_other_columns(columns)
     given = columns or ComparisonColumns()
     if isinstance(source, str | os.PathLike) and is_answer_file(source):
@@ -188,14 +229,8 @@ def read_comparisons(
     # how much, by whom, when and where, in the rows that say who won
     with located(source, n_left_out):
         table, notes = with_context(cells, roles, given, answers, names)
-    if n_left_out and not skip_bad:
-        warn_caller(
-            f"{n_left_out} of {n_rows} rows do not say who won, and are left out.",
-            LeftOutWarning,
-        )
     table = table if rows is None else replace(table, row=freeze(rows[table.row]))
-    reading = described(table, roles, answers.words, n_left_out)
-    return replace(table, reading=(*reading, *notes))
+    return ReadTable(table, roles, answers.words, tuple(notes), n_rows, n_left_out)
 
 
 @contextmanager

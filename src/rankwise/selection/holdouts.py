@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import (
-    check_count,
     check_length,
     check_scores,
     seeded,
 )
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, check_value
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.io.comparisons import read_comparisons
 from rankwise.io.frames import is_frame
@@ -421,7 +421,7 @@ class GroupPairs:
         self, y: FloatArray, rng: np.random.Generator
     ) -> tuple[IntArray, list[tuple[int, int]]]:
         """Return the group of each item, from 0, and the pairs of groups with different scores."""
-        check_count("n_fits", self.n_fits)
+        check_value("n_fits", self.n_fits, Count)
         names, group = np.unique(np.asarray(self.groups), return_inverse=True)
         check_length("groups", group, len(y))
         if len(names) < 2:
@@ -478,7 +478,7 @@ class PairKFold:
             Groups that stay together in place of repeats, such as the judge of each comparison.
             Rows of a source that do not say who won are in no fold, and have no entry.
         """
-        check_count("n_splits", self.n_splits)
+        check_value("n_splits", self.n_splits, Count)
         ends, rows = _ends(pairs)
         key = self._keys(ends, groups)
         n_groups = int(key.max()) + 1

@@ -89,3 +89,15 @@ def test_without_distributed_the_extra_is_named(refuse, parts, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     line = refuse("fit", parts, "-o", "new.model", "--workers", "1")
     assert "rankwise[distributed]" in line
+
+
+def test_a_leaderboard_of_many_files(run, folder):
+    rows = ["ann,bob,a", "bob,cid,a", "cid,ann,tie", "bob,ann,b"]
+    for k in range(3):
+        text = "\n".join(rows[k:] * 3)
+        (folder / f"games-{k}.csv").write_text(f"a,b,winner\n{text}\n")
+    every = [row for k in range(3) for row in rows[k:] * 3]
+    (folder / "all.csv").write_text("\n".join(["a,b,winner", *every]) + "\n")
+    found = run("leaderboard", "games-*.csv", "--workers", "1", "--format", "csv")
+    assert found.exit_code == 0, found.output
+    assert found.stdout == run("leaderboard", "all.csv", "--format", "csv").stdout

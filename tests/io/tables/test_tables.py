@@ -263,6 +263,29 @@ def test_different_cells_are_those_of_a_look_at_each(tmp_path, odd):
         assert len({*column.values.tolist()}) == len(column.values)
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array(["a", None, "b", "", "a"]),
+        pa.array([1, None, 2, 1]),
+        pa.array([1.5, np.nan, None, 2.0, 1.5]),
+        pa.array([0, None, 86_400_000_000], pa.timestamp("us")),
+        pa.array([True, None, False]),
+        pa.array([None, None]),
+        pa.array([[1], [2], [1]]),
+        pa.array(["x", "y", None, "x"]).dictionary_encode(),
+    ],
+    ids=lambda cells: str(cells.type),
+)
+def test_different_cells_of_parquet_files_are_those_of_a_look_at_each(tmp_path, cells):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"x": cells}), path, row_group_size=2)
+    table = open_table(path)
+    (column,), (texts,) = table.coded(["x"]), table.cells(["x"])
+    assert column.values[column.code].tolist() == texts
+    assert column.values.tolist() == list(dict.fromkeys(texts))
+
+
 ODD_LINES = ["", " ", "1,2", "1,2,3,4", "1,,3", ",2,3", "1,2,nan", "1,2,1e999", "x,2,3", "1,2,3x"]
 ODD_LINES += ['"1",2,3', "1 2,2,3", "0." + "3" * 40 + ",2,3", "\t1,2,3", "1;2;3", "0x1,2,3"]
 

@@ -2,6 +2,14 @@
 
 from rankwise.apps.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
 from rankwise.apps.distributed.evaluation import evaluate
+from rankwise.apps.distributed.leaderboards import count_comparisons, leaderboard
 from rankwise.apps.distributed.linear import DaskLinearRankRLS
 
-__all__ = ["DaskLinearRankRLS", "DaskRankRLS", "DaskRankRLSCV", "evaluate"]
+__all__ = [
+    "DaskLinearRankRLS",
+    "DaskRankRLS",
+    "DaskRankRLSCV",
+    "count_comparisons",
+    "evaluate",
+    "leaderboard",
+]

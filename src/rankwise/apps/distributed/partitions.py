@@ -218,7 +218,7 @@ class Partitions:
     ) -> Self:
         """Let workers read files, one partition each."""
         # all files are of one kind
-        paths = _paths(pattern)
+        paths = paths_of(pattern)
         labels = [f"Partition {k} ({path})" for k, path in enumerate(paths)]
         options: list[Any] = [{"y": y, "qid": qid, "features": features, "drop": drop}] * len(paths)
         is_table = [format_suffix(path) in TABLE_SUFFIXES for path in paths]
@@ -500,7 +500,8 @@ def _vector_blocks(v: Any, name: str, n_blocks: int, sizes: list[int] | None) ->
     return blocks
 
 
-def _paths(pattern: Any) -> list[str]:
+def paths_of(pattern: Any) -> list[str]:
+    """Return the files that patterns name, in order; refuse patterns that name none."""
     given = [pattern] if isinstance(pattern, str | os.PathLike) else list(pattern)
     found = [path for one in given for path in sorted(glob(os.fspath(one)))]
     if not found:

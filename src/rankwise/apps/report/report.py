@@ -27,6 +27,7 @@ from rankwise.apps.report.sections import (
     features_section,
     judges_section,
     measures_section,
+    next_query_section,
     pairs_left_out,
     pairs_section,
     queries_learned_from,
@@ -166,6 +167,7 @@ def make_report(
         *selection_sections(judged, draw),
         roc_section(judged, unseen, draw),
         calibration_section(judged, draw),
+        next_query_section(judged),
         features_section(judged, found, draw),
         queries_section(judged, found),
     ]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from rankwise.apps.report.figures import FigureWriter, Inline, heat_map
+from rankwise.automatic.auto_ranker import AutoRanker
 from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
@@ -355,6 +356,47 @@ def _query_rows(judged: JudgedModels, scores: FloatArray, query: int) -> list[li
     return rows
 
 
+COVERAGES = (0.8, 0.9, 0.95)
+"""With what probabilities the page says something of one query."""
+
+
+def next_query_section(judged: JudgedModels) -> Section | None:
+    """Say what the first model may expect of one query, and hold it against those given."""
+    name, model = next(iter(judged.rankers.items()))
+    found = ranker_of(model).next_query_ if isinstance(ranker_of(model), AutoRanker) else None
+    if found is None or len(found.leads) == 0 or not judged.has_qid:
+        return None
+    scores, queries = _scores(model, judged), judged.queries
+    values = evaluate(judged.y, scores, judged.qid, found.measure).values[:, 0]
+    values = values[~np.isnan(values)]
+    top = np.full(queries.n_queries, -np.inf)
+    np.maximum.at(top, queries.index, judged.y)
+    is_best = judged.y == top[queries.index]
+    header = ["with", f"{found.measure} of one query", "so it was here", "items in a set"]
+    rows = [[*header, "sets with a best item, here"]]
+    for coverage in COVERAGES:
+        low, high = found.interval(coverage)
+        held = float(np.mean((values >= low) & (values <= high))) if len(values) else np.nan
+        in_set = found.best_set(scores, queries, coverage)
+        with_best = np.bincount(queries.index, in_set & is_best, queries.n_queries) > 0
+        size = in_set.sum() / queries.n_queries
+        rows.append(
+            [
+                f"{coverage:.0%}",
+                f"{decimals(low, 3)} to {decimals(high, 3)}",
+                f"{held:.0%}",
+                f"{size:.1f} of {len(in_set) / queries.n_queries:.1f}",
+                f"{with_best.mean():.0%}",
+            ]
+        )
+    text = (
+        f"What {name} found on the queries that it held out, about the next one: between which "
+        "values its measure will lie, and how many of the first items must be looked at to see the "
+        "best one (or one of equal grade).",
+    )
+    return Section("One new query", text, (("Intervals and sets", rows),))
+
+
 def features_section(
     judged: JudgedModels, found: dict[str, Evaluation], draw: FigureWriter
 ) -> Section | None:
@@ -644,15 +686,15 @@ MOST_DRAWN, MOST_MAPPED, MOST_PAIRED = 100, 60, 12
 
 def ranking_section(board: Leaderboard) -> Section:
     """Show the items in order, with the intervals of scores and ranks."""
-    rows = [["item", "rank", "score", "interval", "ranks", "best", "answers"]]
-    for position, row in enumerate(board.rows()):
-        low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
-        cells = [board.rank_range(position), decimals(row["best"], 2), f"{row['answers']:g}"]
-        rows.append([str(row["item"]), str(row["rank"]), score, f"{low} to {high}", *cells])
     text = [
         "Items whose score intervals overlap may be in the opposite order. Ranks show the places "
         "that an item may have; best is the probability of the first place."
     ]
+    if board.n_groups > 1:
+        text.append(
+            f"{board.n_groups} groups of items never met: scores, ranks and probabilities hold "
+            "inside a group."
+        )
     if board.n_items > MOST_DRAWN:
         text.append(
             f"The chart shows the best {MOST_DRAWN} of {board.n_items} items; the table shows all."
@@ -662,7 +704,20 @@ def ranking_section(board: Leaderboard) -> Section:
             f"Answers may be ties: they are likely where scores differ by less than about "
             f"{decimals(board.unit * board.width, board.n_digits)}."
         )
-    return Section("Ranking", tuple(text), (("Ranking", rows),), (Inline(board.chart(MOST_DRAWN)),))
+    table = "Ranking", _ranking_rows(board)
+    return Section("Ranking", tuple(text), (table,), (Inline(board.chart(MOST_DRAWN)),))
+
+
+def _ranking_rows(board: Leaderboard) -> list[list[str]]:
+    """Return the table of a ranking, item by item."""
+    group = ["group"] if board.n_groups > 1 else []
+    rows = [["item", *group, "rank", "score", "interval", "ranks", "best", "answers"]]
+    for position, row in enumerate(board.rows()):
+        low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
+        cells = [board.rank_range(position), decimals(row["best"], 2), f"{row['answers']:g}"]
+        place = [str(row[word]) for word in ("item", *group, "rank")]
+        rows.append([*place, score, f"{low} to {high}", *cells])
+    return rows
 
 
 def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
@@ -758,22 +813,28 @@ def audit_sections(audit: Audit) -> list[Section]:
 def _neighbours_section(audit: Audit) -> Section:
     """Show which neighbours are separated, and how many more answers the others need."""
     rows = [["above", "below", "probability of this order", "separated", "more answers each"]]
-    for row in audit["neighbours"].rows[:MOST_NEIGHBOURS]:
+    neighbours = audit["neighbours"].rows
+    for row in neighbours[:MOST_NEIGHBOURS]:
         separated = "together" if row["separated_together"] else "alone" if row["separated"] else ""
         needed = "" if row["separated"] else f"{row['more_answers_each']:,.0f}"
         names = (short_label(str(row["above"])), short_label(str(row["below"])))
         rows.append([*names, decimals(row["probability"], 2), separated, needed])
-    text = (
+    text = [
         "Neighbours separated alone hold one by one, those separated together hold all at once. "
-        "The last column says about how many more answers both items need to be separated.",
-    )
-    return Section("Neighbours", text, (("Neighbours", rows),))
+        "The last column says about how many more answers both items need to be separated."
+    ]
+    if len(neighbours) > MOST_NEIGHBOURS:
+        text.append(f"The table shows the best {MOST_NEIGHBOURS} of {len(neighbours)} neighbours.")
+    return Section("Neighbours", tuple(text), (("Neighbours", rows),))
 
 
 def category_section(name: str, board: Leaderboard) -> Section:
     """Show the leaderboard of a category."""
-    header, body = board.top(MOST_NEIGHBOURS).cells()
-    return Section(f"Only {name}", (), ((f"Only {name}", [header, *body]),))
+    rows = _ranking_rows(board.top(MOST_NEIGHBOURS))
+    text = [f"{board.answers.sum() / 2.0:,.0f} answers about {board.n_items} items."]
+    if board.n_items > MOST_NEIGHBOURS:
+        text.append(f"The table shows the best {MOST_NEIGHBOURS}.")
+    return Section(f"Only {name}", (" ".join(text),), ((f"Only {name}", rows),))
 
 
 def _win_counts(table: ComparisonTable, names: Sequence[Any]) -> FloatArray:

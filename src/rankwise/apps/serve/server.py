@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 from sklearn.utils import get_tags
@@ -19,8 +19,8 @@ from rankwise.apps.serve.openapi import docs_page, openapi, openapi_of
 from rankwise.apps.serve.recommendations import Recommender
 from rankwise.apps.serve.requests import ItemReader, RankRequest, RequestError
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
+from rankwise.core.params import Advice, Count, Positive, check_value
 from rankwise.core.sockets import listen_on
 from rankwise.io.feature_columns import columns_kept
 from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
@@ -387,8 +387,9 @@ def _service(
             f"The ranker must be fitted to rows of features: {type(ranker).__name__} is not. "
             "Call `fit` first."
         )
-    limits = check_count("max_items", max_items), check_count("max_bytes", max_bytes)
-    wait = check_positive("timeout", timeout, "Give seconds.")
+    sizes = {"max_items": max_items, "max_bytes": max_bytes}
+    limits = [check_value(name, size, Count) for name, size in sizes.items()]
+    wait = check_value("timeout", timeout, Annotated[float, Positive(), Advice("Give seconds.")])
     if isinstance(ranker, RankingFactorization):
         pairs, recommender = (
             ItemReader(2, ("user", "item"), limits[0]),

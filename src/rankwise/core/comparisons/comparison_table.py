@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,6 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import (
     as_array,
     check_length,
-    check_positive,
     check_weight,
     entries_of,
     is_blank,
@@ -24,9 +23,13 @@ from rankwise.core.checks import (
 from rankwise.core.comparisons.column import Column
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.params import Advice, Positive, check_value
 
 FIRST_WON, TIED, SECOND_WON = 1, 0, -1
 """What a comparison can end with."""
+
+Days: TypeAlias = Annotated[float, Positive(), Advice("It is a number of days.")]
+"""A span of time."""
 
 UNKNOWN = "unknown"
 """Who judged, or what was asked, where nothing is named."""
@@ -286,19 +289,90 @@ class ComparisonTable:
             row=freeze(self.row[rows]),
         )
 
-    def split(self, share: FloatArray) -> Self:
-        """Return every row as won by the first and as won by the second, with shares of its weight.
+    def counted(self) -> Self:
+        """Return every different row once, with the sum of its weights; margins are left out.
+
+        Rows are alike if items, their order, outcome, judge, question, category, date and
+        covariates are.
+        """
+        code = (self.first * self.n_items + self.second) * 3 + self.outcome + 1
+        n_codes = 3 * self.n_items**2
+        for labels in (self.judge, self.question, self.category):
+            if labels is not None:
+                code, n_codes = _pushed(code, n_codes, labels.index, labels.n_names, self.n_rows)
+        numbers = self.covariates.reshape(self.n_rows, -1).T
+        for values in (*([] if self.date is None else [self.date]), *numbers):
+            known, level = np.unique(values, return_inverse=True)
+            code, n_codes = _pushed(code, n_codes, level, len(known), self.n_rows)
+        if n_codes <= 4 * self.n_rows:  # few possible rows are counted without sorting
+            number = np.full(n_codes, -1)
+            number[code[::-1]] = np.arange(self.n_rows)[::-1]
+            row = np.sort(number[number >= 0])
+            sums = np.bincount(code, self.weight, n_codes)[code[row]]
+        else:
+            _, row, cell = np.unique(code, return_index=True, return_inverse=True)
+            sums = np.bincount(cell, self.weight, len(row))
+        return replace(self.take(row), weight=freeze(sums), margin=None)
+
+    @classmethod
+    def joined(cls, tables: Sequence[Self]) -> Self:
+        """Return the rows of all tables, which have the same columns; margins are left out.
 
         Parameters
         ----------
-        share : (n_rows,)
-            The probability that the first item won.
+        tables : sequence of ComparisonTable
+            At least one.
         """
-        twice = self.take(np.concatenate([np.arange(self.n_rows)] * 2))
-        won = np.repeat([FIRST_WON, SECOND_WON], self.n_rows)
-        weight = twice.weight * np.concatenate([share, 1.0 - share])
-        both = replace(twice, outcome=freeze(won), weight=freeze(weight))
-        return both.take(np.flatnonzero(weight > 0.0))
+
+        def column(names: list[NDArray[Any]], index: list[IntArray]) -> Column:
+            starts = np.cumsum([0, *map(len, names)])[:-1]
+            kinds = {one.dtype.kind for one in names}
+            words = np.concatenate(
+                names if len(kinds) == 1 else [one.astype(object) for one in names]
+            )
+            moved = [one + start for one, start in zip(index, starts, strict=True)]
+            return Column(words, np.concatenate(moved))
+
+        def labels(role: str) -> Labels | None:
+            given = [getattr(table, role) for table in tables]
+            if given[0] is None:
+                return None
+            return Labels.of(column([one.names for one in given], [one.index for one in given]))
+
+        names = [table.names for table in tables]
+        ends = column(names * 2, [t.first for t in tables] + [t.second for t in tables])
+        items = Labels.of(ends)
+        first, second = np.split(items.index, 2)
+        n_rows, one = len(first), tables[0]
+        return replace(
+            one,
+            names=items.names,
+            first=freeze(first),
+            second=freeze(second),
+            outcome=freeze(np.concatenate([table.outcome for table in tables])),
+            weight=freeze(np.concatenate([table.weight for table in tables])),
+            margin=None,
+            judge=labels("judge"),
+            date=None if one.date is None else freeze(np.concatenate([t.date for t in tables])),
+            covariates=freeze(np.concatenate([t.covariates.reshape(t.n_rows, -1) for t in tables])),
+            question=labels("question"),
+            category=labels("category"),
+            row=freeze(np.arange(n_rows)),
+        )
+
+    def split(self, share: FloatArray) -> Self:
+        """Return every row as won by the first, as won by the second and as a tie.
+
+        Parameters
+        ----------
+        share : (n_rows, 3)
+            What the weight of the row is multiplied by for each.
+        """
+        thrice = self.take(np.concatenate([np.arange(self.n_rows)] * 3))
+        outcome = np.repeat([FIRST_WON, SECOND_WON, TIED], self.n_rows)
+        weight = thrice.weight * share.T.ravel()
+        split = replace(thrice, outcome=freeze(outcome), weight=freeze(weight))
+        return split.take(np.flatnonzero(weight > 0.0))
 
     def among(self, names: Any) -> Self:
         """Return the same comparisons with positions in ``names``, which must hold all items.
@@ -343,7 +417,7 @@ class ComparisonTable:
             Days, above 0; infinite for weights as they are.
         """
         if real_number(half_life) != np.inf:
-            check_positive("half_life", half_life, "It is a number of days.")
+            check_value("half_life", half_life, Days)
         if self.date is None:
             raise InvalidInputError(
                 "`half_life` must come with dates: the comparisons have none. Name the column of "
@@ -359,6 +433,17 @@ class ComparisonTable:
         return (
             f"ComparisonTable({self.n_rows} comparisons of {self.n_items} items, {n_tied} tied{by})"
         )
+
+
+def _pushed(
+    code: IntArray, n_codes: int, level: IntArray, n_levels: int, n_rows: int
+) -> tuple[IntArray, int]:
+    """Return codes of both, numbered anew where their numbers would grow beyond a few per row."""
+    code, n_codes = code * n_levels + level, n_codes * n_levels
+    if n_codes <= 4 * n_rows:
+        return code, n_codes
+    known, code = np.unique(code, return_inverse=True)
+    return code, len(known)
 
 
 def _sorted(names: list[Any]) -> list[Any]:

@@ -217,7 +217,7 @@ class RankRLSCV(ClosedFormCV):
         )
         rng = generator(self.random_state)
         basis_rows = choose_basis(self.basis, rows, rng)
-        there = on_device(rows, self.device, X)
+        placed = on_device(rows, self.device, X)
         hold_out = resolve_hold_out(
             self.cv, rows, data, self.query_weight, measure, validation, rng
         )
@@ -227,7 +227,7 @@ class RankRLSCV(ClosedFormCV):
             options = {"cost": cost, "ties": ties, "query_weight": self.query_weight}
             graphs = OutputGraphs.of(data, **options)
             refuse_dense(rows, unknowns_of_sparse_rows(rows, kernel, basis_rows, graphs.rank))
-            space = smallest_space(rows, kernel, basis_rows, graphs.rank, there)
+            space = smallest_space(rows, kernel, basis_rows, graphs.rank, placed)
             return hold_out(SettingProblem(data, options, graphs, space, given.alphas, measure))
 
         keep_best = self._search(self._settings(rows, data), judge)
