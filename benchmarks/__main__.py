@@ -46,10 +46,11 @@ TABLES = {
     "serve": "Serving",
     "growth": "Growth with size",
     "distributed": "On a cluster",
+    "cluster_model": "Many workers, simulated",
     "gpu": "On a GPU",
     "kernel_iterations": "Kernel problems without their matrix",
 }
-SECTIONS = {"growth", "serve", "distributed", "gpu", "kernel_iterations"}
+SECTIONS = {"growth", "serve", "distributed", "cluster_model", "gpu", "kernel_iterations"}
 PACKAGES = ["numpy", "scipy", "scikit-learn"]
 RESULTS = pathlib.Path(__file__).with_name("RESULTS.md")
 HEAD = """# Speed, as ratios measured in one run

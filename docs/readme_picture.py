@@ -10,10 +10,18 @@ from terminals import folder_of_data, printed, terminal_svg
 
 FOLDER = Path(__file__).parent / "_static"
 
-LEFT_OUT_OF_FIT = ("Read ", "linear ", "Gaussian DORM", "RankSVM", "All ", "The table", "Saved")
-LEFT_OUT_OF_BOARD = (
-    "  groups", "  uneven", "  ties", "  circles", "  agreement", "  bound", "  influence", "  not",
-)  # fmt: skip
+LEFT_OUT_OF_FIT = (
+    "Read ",
+    "linear ",
+    "Gaussian DORM",
+    "RankSVM",
+    "single",
+    "All ",
+    "The table",
+    "Saved",
+)
+LEFT_OUT_OF_BOARD = ("  groups", "  uneven", "  ties", "  circles", "  self", "  agreement")
+LEFT_OUT_OF_BOARD += ("  bound", "  influence", "  not")
 """How lines begin that the picture has no room for; dots stand where they were."""
 
 
@@ -35,7 +43,6 @@ def main() -> None:
     text = [
         "$ rankwise fit train.csv -o model",
         *shortened(fit, LEFT_OUT_OF_FIT),
-        "",
         "$ rankwise leaderboard battles.csv --audit",
         *shortened(board, LEFT_OUT_OF_BOARD),
     ]

@@ -56,7 +56,7 @@ TERMINALS = {
 
 def write_queries(path: Path, part: str = "train") -> None:
     """Write the handwritten digits as a table of queries."""
-    data = getattr(load_digits_queries(), part)
+    data = getattr(load_digits_queries(n_queries=36, n_items=12, share_images=False), part)
     columns = {"query": data.qid, "grade": data.y}
     columns |= {f"pixel_{j}": data.X[:, j] for j in range(data.X.shape[1])}
     write_table(path, columns)

@@ -122,6 +122,22 @@ def test_precomputed_kernels_and_sparse_objects():
     close(sparse.predict(csr_array(NEW_U)), expected.predict(NEW_U))
 
 
+@pytest.mark.parametrize("item_alpha", [None, 2.0])
+@pytest.mark.parametrize("cost", ["magnitude", "unit"])
+def test_few_linear_features_equal_their_kernels(item_alpha, cost):
+    options = {
+        "item_alpha": item_alpha,
+        "cost": cost,
+        "ties": "keep" if cost == "magnitude" else "drop",
+    }
+    found = ConditionalRankRLS(0.1, **options).fit(U + 3.0, V + 50.0, Y)
+    given = {"condition_kernel": "precomputed", "item_kernel": "precomputed"}
+    K_of, G_of = (U + 3.0) @ (U + 3.0).T, (V + 50.0) @ (V + 50.0).T
+    expected = ConditionalRankRLS(0.1, **given, **options).fit(K_of, G_of, Y)
+    new = NEW_U @ (U + 3.0).T, NEW_V @ (V + 50.0).T
+    close(found.predict(NEW_U, NEW_V), expected.predict(*new))
+
+
 # Objects of one kind
 
 

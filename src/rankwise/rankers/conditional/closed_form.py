@@ -45,6 +45,24 @@ class KernelSpectrum:
         refuse_indefinite(values[0], values[-1])
         return cls(np.maximum(values, 0.0), vectors)
 
+    @classmethod
+    def of_root(cls, root: Array) -> Self:
+        """Return the part of ``root @ root.T`` that is not 0, in O(n d^2) for d columns."""
+        U, s, _ = namespace_of(root).linalg.svd(root, full_matrices=False)
+        values = to_host(s)[::-1].copy() ** 2
+        return cls(values, like(to_host(U)[:, ::-1], root))
+
+    @property
+    def rank(self) -> int:
+        """Number of eigenvalues above the rounding errors of the largest."""
+        return int(np.sum(self.values > len(self.values) * EPS * self.values[-1]))
+
+    def factor(self) -> FloatArray:
+        """Return a root of the matrix on the host, (n, rank)."""
+        kept = len(self.values) - self.rank
+        found: FloatArray = to_host(self.vectors)[:, kept:] * np.sqrt(self.values[kept:])
+        return found
+
 
 def centred(targets: Array) -> Array:
     """Return rows without their means."""
@@ -80,7 +98,8 @@ class ProductSpectrum(PairSpectrum):
     r"""Any relation: :math:`A = U \frac{U^\top Y C V}{k g^\top + \alpha} V^\top`.
 
     With :math:`K = U k U^\top` and :math:`C G C = V g V^\top`; docs/theory/conditional.rst,
-    eq. pair-closed.
+    eq. pair-closed. In two steps, by eq. pair-two-step, the denominator is
+    :math:`(k + \alpha)(g + \beta)^\top`.
 
     Parameters
     ----------
@@ -90,23 +109,39 @@ class ProductSpectrum(PairSpectrum):
         ``U' Y C V``.
     size : float
         The norm of G, not centred: rounding errors of scores are measured by it.
+    item_alpha : float or None
+        The regularisation of the items in two steps; None for one.
     """
 
     rows: KernelSpectrum
     columns: KernelSpectrum
     targets: Array
     size: float
+    item_alpha: float | None
 
     @classmethod
-    def of(cls, rows: KernelSpectrum, G: FloatArray, Y: FloatArray) -> Self:
-        """Build from the spectrum of K, the kernel of the items, and centred targets."""
-        columns = KernelSpectrum.of(like(centred(centred(G).T), rows.vectors))
+    def of(
+        cls,
+        rows: KernelSpectrum,
+        G: FloatArray,
+        Y: FloatArray,
+        item_alpha: float | None,
+        columns: KernelSpectrum | None = None,
+    ) -> Self:
+        """Build from the spectrum of K, the kernel of the items, and centred targets.
+
+        ``columns`` is the spectrum of the centred G, by default found here.
+        """
+        if columns is None:
+            columns = KernelSpectrum.of(like(centred(centred(G).T), rows.vectors))
         targets = rows.vectors.T @ like(Y, rows.vectors) @ columns.vectors
-        return cls(rows, columns, targets, float(np.linalg.norm(G)))
+        return cls(rows, columns, targets, float(np.linalg.norm(G)), item_alpha)
 
     def _inverse(self, alpha: float) -> Array:
         k, g = (like(one.values, one.vectors) for one in (self.rows, self.columns))
-        return 1.0 / (k[:, None] * g + alpha)
+        if self.item_alpha is None:
+            return 1.0 / (k[:, None] * g + alpha)
+        return 1.0 / ((k[:, None] + alpha) * (g + self.item_alpha))
 
     def _weights(self, alpha: float) -> Array:
         inner = self.targets * self._inverse(alpha)
@@ -186,7 +221,9 @@ class ProductSpectrum(PairSpectrum):
 
     def rounding(self, alpha: float) -> float:
         """Return the share of a score that rounding may cost."""
-        return EPS * (self.rows.values[-1] * self.size / alpha + 1.0)
+        if self.item_alpha is None:
+            return EPS * (self.rows.values[-1] * self.size / alpha + 1.0)
+        return EPS * (self.rows.values[-1] / alpha + 1.0) * (self.size / self.item_alpha + 1.0)
 
 
 @final
@@ -270,6 +307,10 @@ class FullRelation:
     where : array
         Kernels are decomposed in its namespace, on its device; for any relation, all products are
         computed there too.
+    item_alpha : float or None
+        The regularisation of the items in two steps; None for one.
+    roots : pair of (n, d) or None
+        Features of both sides whose products are K and G, where they are fewer than objects.
     """
 
     K: FloatArray
@@ -279,12 +320,37 @@ class FullRelation:
     targets: Callable[[FloatArray], FloatArray]
     factor: Callable[[int], float]
     where: Array
+    item_alpha: float | None = None
+    roots: tuple[FloatArray | None, FloatArray | None] = (None, None)
 
     def spectrum(self) -> PairSpectrum:
         """Return the spectrum, which gives the solution for every alpha."""
         if self.sign:
             return SwapSpectrum.of(like(self.K, self.where), self.targets(self.Y), self.sign)
-        return ProductSpectrum.of(self._rows(), self.G, self.targets(self.Y))
+        # scores need the part of the weights in the range of both kernels, and no more
+        left, right = self.roots
+        rows, columns = self._rows() if left is None else self._of_root(left), None
+        if right is not None:
+            columns = self._of_root(right - right.mean(axis=0))
+        return self._product(rows, self.G, self.Y, columns)
+
+    def _of_root(self, root: FloatArray) -> KernelSpectrum:
+        return KernelSpectrum.of_root(like(root, self.where))
+
+    def _product(
+        self,
+        rows: KernelSpectrum,
+        G: FloatArray,
+        Y: FloatArray,
+        columns: KernelSpectrum | None = None,
+    ) -> ProductSpectrum:
+        beta = self.item_alpha
+        beta = None if beta is None else beta / self.factor(Y.shape[1])
+        return ProductSpectrum.of(rows, G, self.targets(Y), beta, columns)
+
+    def shares(self, alphas: FloatArray, n_items: int) -> FloatArray:
+        """Return alphas for losses of rows without their factor; in two steps items have it."""
+        return alphas / self.factor(n_items) if self.item_alpha is None else alphas
 
     def _rows(self) -> KernelSpectrum:
         return KernelSpectrum.of(like(self.K, self.where))
@@ -293,9 +359,11 @@ class FullRelation:
         """Return whether there is a closed form.
 
         Cells have one where a row weighs the same without them, and where no other cell says the
-        same as they do, as in a symmetric relation.
+        same as they do, as in a symmetric relation. In two steps nothing else has one.
         """
         n_items = self.Y.shape[1]
+        if self.item_alpha is not None:
+            return new != "cells"
         return new != "cells" or (
             self.sign == 0 and self.factor(n_items) == self.factor(2 * n_items)
         )
@@ -323,14 +391,14 @@ class FullRelation:
         return self._items_out(fold, alphas, both=new == "both")
 
     def _conditions_out(self, alphas: FloatArray) -> "PairsOut":
-        spectrum = ProductSpectrum.of(self._rows(), self.G, self.targets(self.Y))
-        at = alphas / self.factor(self.Y.shape[1])
+        spectrum = self._product(self._rows(), self.G, self.Y)
+        at = self.shares(alphas, self.Y.shape[1])
         scores = np.stack([spectrum.scores_without_row(alpha, self.G) for alpha in at])
         return PairsOut(scores, self._conditions(), _rounding([spectrum], at))
 
     def _cells_out(self, fold: IntArray, alphas: FloatArray) -> "PairsOut":
         targets = self.targets(self.Y)
-        spectrum = ProductSpectrum.of(self._rows(), self.G, targets)
+        spectrum = self._product(self._rows(), self.G, self.Y)
         scores = np.empty((len(alphas), *self.Y.shape))
         for number in np.unique(fold):
             out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
@@ -350,9 +418,9 @@ class FullRelation:
         for number in np.unique(fold):
             out, kept = np.flatnonzero(fold == number), np.flatnonzero(fold != number)
             inner = self.G[np.ix_(kept, kept)]
-            spectrum = ProductSpectrum.of(rows, inner, self.targets(self.Y[:, kept]))
+            spectrum = self._product(rows, inner, self.Y[:, kept])
             spectra.append(spectrum)
-            for at_alpha, alpha in enumerate(alphas / self.factor(len(kept))):
+            for at_alpha, alpha in enumerate(self.shares(alphas, len(kept))):
                 right = self.G[np.ix_(kept, out)]
                 scores[at_alpha][:, out] = (
                     spectrum.scores_without_row(alpha, right)
@@ -361,7 +429,7 @@ class FullRelation:
                 )
         # scores are comparable within a condition and a fold of items
         group = self._conditions() * (int(fold.max()) + 1) + fold
-        return PairsOut(scores, group, _rounding(spectra, alphas / self.factor(self.Y.shape[1])))
+        return PairsOut(scores, group, _rounding(spectra, self.shares(alphas, self.Y.shape[1])))
 
     def _objects_out(self, new: New, fold: IntArray, alphas: FloatArray) -> "PairsOut":
         spectra: list[PairSpectrum] = []

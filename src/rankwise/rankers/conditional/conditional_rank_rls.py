@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Count, RandomSeed, checked
+from rankwise.core.params import Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, Ties
@@ -17,7 +17,7 @@ from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.rankers.closed_form import Alpha
-from rankwise.rankers.conditional.closed_form import New, PairsOut, Relation
+from rankwise.rankers.conditional.closed_form import FullRelation, New, PairsOut, Relation
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker, RelationProblem
 from rankwise.selection.holdouts import Folds, HeldOut
 from rankwise.selection.path import (
@@ -25,6 +25,7 @@ from rankwise.selection.path import (
     ChoiceRule,
     SelectionPath,
     as_measure,
+    is_better,
     judge_comparisons,
     judge_scores,
     refuse_listwise,
@@ -61,6 +62,11 @@ class ConditionalRankRLS(ConditionalRanker):
         The similarity of conditions, and of items. Linear kernels have no intercept: with a linear
         kernel of conditions, nothing is learned that all conditions share; `Polynomial` of degree 1
         adds this part.
+    item_alpha : float, optional
+        Learn in two steps, for a full matrix: `RankRLS` on the items of every condition, with
+        this regularisation, and then kernel ridge regression of these functions on the conditions,
+        with `alpha`. Where the two sides are told apart by different amounts of data, two
+        parameters do better than one.
     relation : {"any", "symmetric", "antisymmetric"}
         Between objects of one kind, a score may be the same in both directions, or change its sign,
         as in who beats whom, including cycles. `item_kernel` is then not used.
@@ -122,6 +128,7 @@ class ConditionalRankRLS(ConditionalRanker):
         self,
         alpha: Alpha = 1.0,
         *,
+        item_alpha: Annotated[float, Positive()] | None = None,
         condition_kernel: KernelLike = "linear",
         item_kernel: KernelLike = "linear",
         relation: Relation = "any",
@@ -132,6 +139,7 @@ class ConditionalRankRLS(ConditionalRanker):
         device: str | None = None,
     ) -> None:
         self.alpha = alpha
+        self.item_alpha = item_alpha
         self.condition_kernel = condition_kernel
         self.item_kernel = item_kernel
         self.relation = relation
@@ -169,8 +177,10 @@ class ConditionalRankRLS(ConditionalRanker):
         """
         given = checked(self)
         problem = self._problem(given, conditions, items, y, comparisons, pair_margin, pair_weight)
-        if given.solver == "auto":
+        if given.solver == "auto" or given.item_alpha is not None:
             full = problem.full_relation(given.cost, given.ties, given.query_weight)
+            if given.item_alpha is not None:
+                full = self._in_two_steps(full, given.item_alpha)
             if full is not None:
                 return self._keep_full(full, given.alpha)
         settings = given.solver if isinstance(given.solver, ConjugateGradients) else None
@@ -192,6 +202,8 @@ class ConditionalRankRLSCV(ConditionalRanker):
     ----------
     alphas : (n_alphas,)
         The values of alpha to choose from; by default the powers of 2 from 2**-15 to 2**15.
+    item_alphas : (n_item_alphas,), optional
+        Learn in two steps, as `ConditionalRankRLS` does with `item_alpha`, and choose that one too.
     new : {"conditions", "items", "both", "cells"}
         What will be new when the ranker is used; "cells" if objects of both sides are known and
         only their pair is new. Conditions are left out one at a time and judged on all items. Items
@@ -220,8 +232,10 @@ class ConditionalRankRLSCV(ConditionalRanker):
     ----------
     alpha_ : float
         The chosen alpha.
+    item_alpha_ : float or None
+        The chosen alpha of the items, in two steps.
     path_ : SelectionPath
-        The held-out values for every alpha.
+        The held-out values for every alpha, with that one.
     held_out_value_ : float
         The held-out value of the chosen alpha.
     held_out_scores_ : (n_conditions, n_items)
@@ -255,6 +269,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
 
     path_: SelectionPath
     alpha_: float
+    item_alpha_: float | None
     held_out_value_: float
     held_out_scores_: FloatArray
 
@@ -262,6 +277,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         self,
         alphas: Alphas = ALPHAS,
         *,
+        item_alphas: Alphas | None = None,
         new: New = "conditions",
         cv: Count = 5,
         measure: MeasureLike | None = None,
@@ -277,6 +293,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
         random_state: RandomSeed = None,
     ) -> None:
         self.alphas = alphas
+        self.item_alphas = item_alphas
         self.new = new
         self.cv = cv
         self.measure = measure
@@ -321,24 +338,45 @@ class ConditionalRankRLSCV(ConditionalRanker):
         full = problem.full_relation(given.cost, given.ties, given.query_weight)
         rng, n_folds = generator(given.random_state), given.cv
         item_fold = Folds.random(n_folds, np.arange(problem.cells.shape[1]), rng).fold
-        if full is not None and full.leaves_out(given.new):
-            held_out = full.hold_out(self.new, item_fold, grid)
-        else:
+        if given.item_alphas is None and (full is None or not full.leaves_out(given.new)):
             n_conditions = problem.cells.shape[0]
             fold = Folds.random(n_folds, np.arange(n_conditions), rng).fold
-            folds = (item_fold if problem.sign else fold), item_fold
-            held_out = self._refitted(problem, folds, grid)
-        # measure them, and choose alpha
-        held_out = held_out.tied()
-        self.path_ = _judged(held_out, problem, as_measure(given.measure), grid)
-        chosen = self.path_.best(self.rule)
-        self.alpha_ = float(grid[chosen])
-        self.held_out_value_ = float(self.path_.values[chosen])
-        self.held_out_scores_ = held_out.scores[chosen]
+            folds = (item_fold if problem.kernels.sign else fold), item_fold
+            tried = [(full, self._refitted(problem, folds, grid))]
+        else:
+            forms = self._forms(full, given.new, given.item_alphas)
+            tried = [(form, form.hold_out(given.new, item_fold, grid)) for form in forms]
+        # measure them, and choose alpha, in two steps that of the items too
+        judged = [held_out.tied() for _, held_out in tried]
+        paths = [_judged(one, problem, as_measure(given.measure), grid) for one in judged]
+        chosen = [path.best(self.rule) for path in paths]
+        goodness = [path.goodness(at) for path, at in zip(paths, chosen, strict=True)]
+        step = 0
+        for k, value in enumerate(goodness):
+            step = k if is_better(value, goodness[step]) else step
+        best, at = tried[step][0], chosen[step]
+        self.path_, self.alpha_ = paths[step], float(grid[at])
+        self.item_alpha_ = None if best is None else best.item_alpha
+        self.held_out_value_ = float(self.path_.values[at])
+        self.held_out_scores_ = judged[step].scores[at]
         # fit all data with the chosen alpha
-        if full is not None:
-            return self._keep_full(full, self.alpha_)
+        if best is not None:
+            return self._keep_full(best, self.alpha_)
         return self._keep_iterated(problem, self.solver or ConjugateGradients(), self.alpha_)
+
+    def _forms(
+        self, full: FullRelation | None, new: New, item_alphas: FloatArray | None
+    ) -> list[FullRelation]:
+        """Return the closed form, or those of two steps with every alpha of the items."""
+        if item_alphas is None:
+            assert full is not None
+            return [full]
+        if new == "cells":
+            raise InvalidInputError(
+                "`new` must be 'conditions', 'items' or 'both' with `item_alphas`: two steps "
+                "learn from full rows, got 'cells'. Leave `item_alphas` out."
+            )
+        return [self._in_two_steps(full, float(beta)) for beta in item_alphas]
 
     def _refitted(
         self, problem: RelationProblem, folds: tuple[IntArray, IntArray], alphas: FloatArray
@@ -352,14 +390,17 @@ class ConditionalRankRLSCV(ConditionalRanker):
         # fit the kept cells for all alphas at once, and score the cells of the fold
         for number in range(1 + max(int(fold.max()) for fold in folds)):
             kept, out = _split_cells(
-                self.new, row_fold == number, column_fold == number, of_one_kind=problem.sign != 0
+                self.new,
+                row_fold == number,
+                column_fold == number,
+                of_one_kind=problem.kernels.sign != 0,
             )
             if not out.any():
                 continue
-            training, held = problem.of_cells(kept), (cells.row[out], cells.column[out])
+            training, asked = problem.of_cells(kept), cells.take(out)
             weights, residuals = training.shifted_weights(alphas, rule, **self._graph_options())
             for k, found in enumerate(weights):
-                scores[k][held] = problem.image(training.cells.spread(found))[held]
+                scores[k][asked.row, asked.column] = training.scores_at(found, asked)
             error = np.maximum(error, residuals)
         # scores are comparable within a condition and, for new items, a fold
         group = np.arange(cells.shape[0])[:, None] * (int(folds[1].max()) + 1)

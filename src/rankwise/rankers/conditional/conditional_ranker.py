@@ -16,13 +16,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix
 from rankwise.core.checks import (
-    as_floats,
     refuse_huge_rows,
     refuse_overflow,
     refuse_unusable_rows,
 )
 from rankwise.core.errors import InvalidInputError, NothingToLearnError, NumericalError
-from rankwise.core.namespaces import Array, like, place, to_host
+from rankwise.core.namespaces import place, to_host
 from rankwise.core.params import AtLeast, Count, Shape, Size, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Finite
@@ -33,10 +32,10 @@ from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.conditional.closed_form import (
     SIGNS,
     FullRelation,
-    KernelSpectrum,
     Relation,
     centred,
 )
+from rankwise.rankers.conditional.known_cells import KnownCells, PairKernels, VecTrick
 from rankwise.rankers.storage import save
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
 from rankwise.solve.iteration import StoppingRule
@@ -51,82 +50,12 @@ FEW_FEATURES = 200
 
 @final
 @dataclass(frozen=True, eq=False)
-class KnownCells:
-    """The pairs of a condition and an item with known scores or comparisons.
-
-    Parameters
-    ----------
-    row, column : (n_cells,)
-        The condition and the item of each.
-    shape : (n_conditions, n_items)
-        Number of conditions and of items.
-    values : (n_cells,)
-        The given scores; zeros if comparisons are given instead.
-    """
-
-    row: IntArray
-    column: IntArray
-    shape: tuple[int, int]
-    values: FloatArray
-
-    @classmethod
-    def of_scores(cls, y: Any, shape: tuple[int, int]) -> Self:
-        """Read a matrix: NaN, or an entry that a sparse matrix does not store, is missing."""
-        given = y if sparse.issparse(y) else as_floats("y", y, "numbers, a score for each pair")
-        if given.shape != shape:
-            raise InvalidInputError(
-                "`y` must have a row for each condition and a column for each item: expected "
-                f"{shape}, got {given.shape}."
-            )
-        if sparse.issparse(given):
-            stored = sparse.coo_array(given)
-            row, column, values = stored.row, stored.col, as_floats("y", stored.data)
-        else:
-            row, column = np.nonzero(~np.isnan(given))
-            values = given[row, column]
-        if not np.isfinite(values).all():
-            raise InvalidInputError("`y` must be finite where it is known: got infinity.")
-        return cls(row.astype(np.intp), column.astype(np.intp), shape, values)
-
-    @property
-    def n_cells(self) -> int:
-        """Number of known pairs."""
-        return len(self.row)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether every pair is known."""
-        return self.n_cells == self.shape[0] * self.shape[1]
-
-    def take(self, chosen: BoolArray) -> "KnownCells":
-        """Keep some of the cells."""
-        return KnownCells(self.row[chosen], self.column[chosen], self.shape, self.values[chosen])
-
-    def training_data(self) -> TrainingData:
-        """Return the scores, a query for each condition."""
-        return TrainingData.of(self.n_cells, self.values, self.row)
-
-    def spread(self, values: FloatArray) -> FloatArray:
-        """Return a matrix with values in the known cells and zeros elsewhere."""
-        out = np.zeros(self.shape)
-        out[self.row, self.column] = values
-        return out
-
-
-@final
-@dataclass(frozen=True, eq=False)
 class RelationProblem:
-    """The learning problem: known cells, preferences between them, and both kernels.
-
-    Large products are computed in the namespace and on the device of ``where``.
-    """
+    """The learning problem: known cells, preferences between them, and both kernels."""
 
     cells: KnownCells
     data: TrainingData
-    K: FloatArray
-    G: FloatArray
-    sign: int
-    where: Array
+    kernels: PairKernels
 
     def of_cells(self, chosen: BoolArray) -> "RelationProblem":
         """Return the problem restricted to some of the cells, with the same objects."""
@@ -145,7 +74,7 @@ class RelationProblem:
         graph = PreferenceGraph.of(self.data, **options)
         n_features = FEW_FEATURES if settings.n_basis is None else settings.n_basis
         features = self.features(min(n_features, self.cells.n_cells))
-        return MatrixFree.of(graph, self.product, features, settings, self.size())
+        return MatrixFree.of(graph, self.product, features, settings, self.kernels.size())
 
     def full_relation(self, cost: Cost, ties: Ties, query_weight: str) -> FullRelation | None:
         """Return the closed form if every row has the same complete graph, else None."""
@@ -161,8 +90,11 @@ class RelationProblem:
                 "`y` must hold at least one preference: all scores of every condition are equal. "
                 "Check `y`; its rows are conditions, its columns items."
             )
-        factor = PAIR_FACTOR[query_weight]
-        return FullRelation(self.K, self.G, Y, self.sign, TARGETS[cost], factor, self.where)
+        factor, kernels = PAIR_FACTOR[query_weight], self.kernels
+        return FullRelation(
+            kernels.K, kernels.G, Y, kernels.sign, TARGETS[cost], factor, kernels.where,
+            roots=kernels.roots,
+        )  # fmt: skip
 
     def shifted_weights(
         self, alphas: FloatArray, rule: StoppingRule, **options: Any
@@ -172,7 +104,7 @@ class RelationProblem:
         All alphas come from one Krylov space; options are of the graph.
         """
         graph = PreferenceGraph.of(self.data, **options)
-        operator = CoordinateOperator.of(graph, self.product, self.size())
+        operator = CoordinateOperator.of(graph, self.product, self.kernels.size())
         found = multishift_cg(ShiftedSystems.of(operator, alphas), rule)
         if found.ending.was_stopped:
             raise KeyboardInterrupt
@@ -180,27 +112,25 @@ class RelationProblem:
 
     def product(self, V: FloatArray) -> FloatArray:
         """Return the kernel of pairs times V, (n_cells, k), without forming it."""
-        images = [self.image(self.cells.spread(column)) for column in V.T]
-        return np.column_stack([F[self.cells.row, self.cells.column] for F in images])
+        return np.column_stack([self.scores_at(column, self.cells) for column in V.T])
 
-    def image(self, A: FloatArray) -> FloatArray:
-        """Return the scores of all pairs for dual weights A."""
-        K, G = self._kernels
-        return to_host(K @ like(self.mirrored(A), K) @ G)
+    def scores_at(self, values: FloatArray, cells: KnownCells) -> FloatArray:
+        """Return the scores of some pairs for dual weights of the known cells."""
+        if self._vec_trick is not None:
+            return self._vec_trick.scores_at(values, self.cells, cells)
+        F = self.kernels.scores(self.cells.spread(values))
+        return F[cells.row, cells.column]
 
     @cached_property
-    def _kernels(self) -> tuple[Array, Array]:
-        """Both kernels, on the device of the products."""
-        return like(self.K, self.where), like(self.G, self.where)
-
-    def mirrored(self, A: FloatArray) -> FloatArray:
-        """Return the part of dual weights that the relation allows."""
-        return A if self.sign == 0 else (A + self.sign * A.T) / 2
+    def _vec_trick(self) -> VecTrick | None:
+        """The product over known cells alone, where it costs less than that of all pairs."""
+        on_host = isinstance(self.kernels.where, np.ndarray)
+        return VecTrick.of(self.kernels, self.cells) if on_host else None
 
     def features(self, n_features: int) -> FloatArray:
         """Return the largest eigenfunctions of the kernel of pairs at the known cells."""
         # eigenvalues of the product kernel are products of eigenvalues: keep the largest
-        first, second = map(KernelSpectrum.of, self._kernels)
+        first, second = self.kernels.spectra
         U, V = to_host(first.vectors), to_host(second.vectors)
         products = np.outer(first.values, second.values).ravel()
         n_kept = min(n_features, len(products))
@@ -209,13 +139,9 @@ class RelationProblem:
         # their eigenfunctions at the known cells, (anti)symmetrised
         row, column = self.cells.row, self.cells.column
         Z = U[np.ix_(row, i)] * V[np.ix_(column, j)]
-        if self.sign:
-            Z = (Z + self.sign * U[np.ix_(column, i)] * V[np.ix_(row, j)]) / 2
+        if self.kernels.sign:
+            Z = (Z + self.kernels.sign * U[np.ix_(column, i)] * V[np.ix_(row, j)]) / 2
         return Z * np.sqrt(products[largest])
-
-    def size(self) -> float:
-        """Return the largest kernel of a pair with itself."""
-        return float(np.diagonal(self.K).max() * np.diagonal(self.G).max())
 
 
 def _unit_targets(Y: FloatArray) -> FloatArray:
@@ -293,11 +219,13 @@ class ConditionalRanker(BaseEstimator, ABC):
         )
         K, G = _own_kernel(self.condition_predictor_), _own_kernel(self.item_predictor_)
         where = place(given.device)
-        return RelationProblem(cells, data, K, G, SIGNS.get(given.relation, 0), where)
+        roots = _root(self.condition_predictor_), _root(self.item_predictor_)
+        kernels = PairKernels(K, G, SIGNS.get(given.relation, 0), where, roots)
+        return RelationProblem(cells, data, kernels)
 
     def _keep_full(self, full: FullRelation, alpha: float) -> Self:
         """Store the solution of a full matrix; refuse one dominated by rounding errors."""
-        at = alpha / full.factor(full.Y.shape[1])
+        at = float(full.shares(np.array(alpha), full.Y.shape[1]))
         spectrum = full.spectrum()
         if spectrum.rounding(at) > TRUSTED:
             raise NumericalError(
@@ -305,6 +233,16 @@ class ConditionalRanker(BaseEstimator, ABC):
                 f"{spectrum.rounding(at):.2g}. Raise `alpha`, or scale the features."
             )
         return self._keep(spectrum.weights(at))
+
+    def _in_two_steps(self, full: FullRelation | None, item_alpha: float | None) -> FullRelation:
+        """Return the closed form that learns items first, then conditions."""
+        if full is None or full.sign:
+            raise InvalidInputError(
+                "Two steps must have a full matrix of scores between objects of two kinds, with "
+                "ties='keep' or no ties, and the cost 'magnitude' or 'unit'. Leave `item_alpha` "
+                "out, or fill the matrix."
+            )
+        return replace(full, item_alpha=item_alpha)
 
     def _graph_options(self) -> dict[str, Any]:
         return {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
@@ -314,7 +252,7 @@ class ConditionalRanker(BaseEstimator, ABC):
     ) -> Self:
         """Store the solution for the known cells, found by conjugate gradients."""
         found = problem.system(settings, **self._graph_options()).solve(alpha)
-        return self._keep(problem.mirrored(problem.cells.spread(found[:, 0])))
+        return self._keep(problem.kernels.mirrored(problem.cells.spread(found[:, 0])))
 
     def _keep(self, weights: FloatArray) -> Self:
         if not np.isfinite(weights).all():
@@ -429,6 +367,15 @@ def _predictor(kernel: Kernel, rows: Matrix) -> Expansion:
 
 def _own_kernel(predictor: Expansion) -> FloatArray:
     return finite_kernel(predictor.kernel, predictor.rows, predictor.rows)
+
+
+def _root(predictor: Expansion) -> FloatArray | None:
+    """Return the rows if their products are the kernel, and they have fewer columns."""
+    rows = predictor.rows
+    if sparse.issparse(rows) or not predictor.kernel.is_linear or rows.shape[1] >= len(rows):
+        return None
+    found: FloatArray = rows
+    return found
 
 
 def _from_scores(y: Any, shape: tuple[int, int]) -> tuple[KnownCells, TrainingData]:
