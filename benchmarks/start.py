@@ -16,12 +16,14 @@ from benchmarks.harness import QUICK, Row, spread
 REPEATS = 1 if QUICK else 7
 ROOT = Path(__file__).parents[1]
 DATA = """
-import numpy as np
+import numpy as np, scipy.sparse
 rng = np.random.default_rng(0)
 X = rng.normal(size=(600, 8))
 y, qid = np.clip(np.round(X[:, 0] + rng.normal(size=600)), 0, 4), np.repeat(np.arange(30), 20)
 pairs = np.stack([np.arange(300), np.arange(599, 299, -1)], 1)
 pairs = np.where((y[pairs[:, 0]] < y[pairs[:, 1]])[:, None], pairs[:, ::-1], pairs)
+Y = rng.normal(size=(30, 30))
+stars = scipy.sparse.csr_array(np.round(np.exp(Y)) + 1.0)
 matches = [(f"team {a}", f"team {b}") for a, b in (pairs % 12).tolist()]
 """
 FITS = {
@@ -30,8 +32,14 @@ FITS = {
     "RankRLSCV": "rw.RankRLSCV().fit(X, y, qid=qid)",
     "LinearRankRLS": "rw.LinearRankRLS().fit(X, y, qid=qid)",
     "KPCRank": "rw.KPCRank(n_components=5).fit(X, y, qid=qid)",
+    "KPCRankCV": "rw.KPCRankCV(5).fit(X, y, qid=qid)",
+    "GreedyRankRLS": "rw.GreedyRankRLS(3).fit(X, y, qid=qid)",
+    "ConditionalRankRLS": "rw.ConditionalRankRLS().fit(X[:30], X[30:60], Y)",
+    "ConditionalRankRLSCV": "rw.ConditionalRankRLSCV().fit(X[:30], X[30:60], Y)",
     "RankSVM": "rw.RankSVM().fit(X, y, qid=qid)",
     "DORM": "rw.DORM().fit(X, y, qid=qid)",
+    "DORMCV": "rw.DORMCV(Cs=[0.1, 1.0]).fit(X, y, qid=qid)",
+    "RankingFactorization": "rw.RankingFactorization(3).fit(stars)",
     "BoostedRanker": "rw.BoostedRanker().fit(X, y, qid=qid)",
     "SearchRanker": "rw.SearchRanker(basis=50).fit(X, y, qid=qid)",
     "AutoRanker": "rw.AutoRanker().fit(X, y, qid=qid)",

@@ -4,6 +4,7 @@ import inspect
 import pkgutil
 import re
 import sys
+import tomllib
 from importlib import import_module
 from itertools import groupby
 from pathlib import Path
@@ -71,33 +72,111 @@ numpydoc_show_class_members = False
 math_numfig = False
 math_eqref_format = "({number})"
 
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text("utf-8"))[
+    "project"
+]
+ADDRESSES = PROJECT.get("urls", {})
+
+html_baseurl = ADDRESSES.get("Documentation", "")
 html_theme = "pydata_sphinx_theme"
 html_title = f"rankwise {release}"
 html_theme_options = {
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "show_prev_next": False,
+    "icon_links": [
+        {"name": name, "url": url, "icon": "fa-solid fa-code"}
+        for name, url in ADDRESSES.items()
+        if name == "Source"
+    ],
 }
 
 GENERATED = Path(__file__).parent / "api" / "generated"
-GROUPS = {
-    "automatic": "Rankers that choose by themselves",
-    "rankers": "Rankers",
-    "comparisons": "Leaderboards and processes",
-    "apps.report": "Reports",
-    "apps.export": "Other engines",
-    "apps.serve": "Serving",
-    "transformers": "Features inside queries",
-    "selection": "Model selection",
-    "measures": "Measures",
-    "features": "Kernels",
-    "graph": "Preference graphs",
-    "core": "Queries and errors",
-    "solve": "Solutions and their certificates",
+TASKS = {
+    "Learn a ranking": "Fit scores with ``qid``, or ``pairs``; then predict, rank, score, save.",
+    "Rank from comparisons": "Who beat whom: names alone, or items with features.",
+    "Judge": "Values of all queries at once, and whether a difference is luck.",
+    "Measures": "Values such as ``NDCG @ 10``, which can also be given as text.",
+    "Small samples": "Every pair left out in turn.",
+    "Choose settings": "Folds that keep queries whole, paths of settings, scorers.",
+    "Prepare data": "Queries, features inside queries, clicks.",
+    "Explain and report": "Why an item is where it is, and a page to share.",
+    "Ship": "Saved models, other engines, a server.",
+    "Files": "All of these are read by ``rankwise`` on the command line too.",
+    "Kernels": "What two rows have in common; any function of two rows will do.",
+    "Graphs, solutions and certificates": "What is compared, and how close to the optimum.",
+    "Data sets": "They ship with the package.",
+    "Clusters": "The same rankers on Dask, with the extra ``distributed``.",
+    "Errors and warnings": "They say what must hold, what was got, and what to do.",
+}
+"""What people come for, and a sentence about it."""
+
+TASK_OF_PACKAGE = {
+    "automatic": "Learn a ranking",
+    "rankers": "Learn a ranking",
+    "comparisons": "Rank from comparisons",
+    "measures": "Judge",
+    "selection": "Choose settings",
+    "transformers": "Prepare data",
+    "apps.report": "Explain and report",
+    "apps.export": "Ship",
+    "apps.serve": "Ship",
     "io": "Files",
+    "features": "Kernels",
+    "graph": "Graphs, solutions and certificates",
+    "solve": "Graphs, solutions and certificates",
+    "core": "Prepare data",
     "datasets": "Data sets",
     "apps.distributed": "Clusters",
 }
+TASK_OF_NAME = {
+    **dict.fromkeys(
+        [
+            "ComparisonTable",
+            "ChoiceTable",
+            "PairCalibration",
+            "evaluate_answers",
+            "AnswerEvaluation",
+        ],
+        "Rank from comparisons",
+    ),
+    **dict.fromkeys(
+        [
+            "leave_pair_out",
+            "leave_pair_out_auc",
+            "permutation_test",
+            "AUCEstimate",
+            "PairEstimate",
+            "PairDifference",
+            "PermutationTest",
+            "TournamentROC",
+        ],
+        "Small samples",
+    ),
+    **dict.fromkeys(["make_ranking_scorer", "QueryKFold", "RankerPath"], "Choose settings"),
+    **dict.fromkeys(
+        [
+            "explain",
+            "feature_importance",
+            "Explanation",
+            "FeatureImportance",
+            "as_regressor",
+            "RankerRegressor",
+        ],
+        "Explain and report",
+    ),
+    "load": "Ship",
+}
+"""Names whose task is not that of their package."""
+
+
+def task_of(package, name, value):
+    """Return what people use a public object for."""
+    if inspect.isclass(value) and issubclass(value, (Exception, Warning)):
+        return "Errors and warnings"
+    if isinstance(value, rankwise.Measure):
+        return "Measures"
+    return TASK_OF_NAME.get(name.rpartition(".")[2]) or TASK_OF_PACKAGE[package]
 
 
 def public_modules():
@@ -118,15 +197,18 @@ def package_of(module):
 
 
 def public_names():
-    """Return (package, full name, object) of every public object, in the order of ``GROUPS``."""
+    """Return (task, full name, object) of every public object, in the order of ``TASKS``."""
     found = {}
     for module in public_modules():
         for name in module.__all__:
             value = getattr(module, name)
             if not name.startswith("__") and value not in found.values():
                 found[f"{module.__name__}.{name}"] = value
-    entries = [(package_of(value.__module__), name, value) for name, value in found.items()]
-    return sorted(entries, key=lambda entry: (list(GROUPS).index(entry[0]), entry[1]))
+    entries = [
+        (task_of(package_of(value.__module__), name, value), name, value)
+        for name, value in found.items()
+    ]
+    return sorted(entries, key=lambda entry: (list(TASKS).index(entry[0]), entry[1]))
 
 
 def is_ours(member):
@@ -176,15 +258,15 @@ def kind_of(value):
 
 
 def table(entries):
-    """Write the table of all public names: the most needed first, then each package."""
+    """Write the table of all public names: the most needed first, then each task."""
     lines = ["Where to begin", "--------------", "", ".. list-table::", "   :widths: 34 66", ""]
     for name, purpose in FIRST.items():
         role = "class" if inspect.isclass(getattr(rankwise, name)) else "func"
         lines += [f"   * - :{role}:`~rankwise.{name}`", f"     - {purpose}"]
     lines += [""]
-    for package, group in groupby(entries, key=lambda entry: entry[0]):
-        title, members = GROUPS[package], list(group)
-        lines += [title, "-" * len(title), ""]
+    for title, group in groupby(entries, key=lambda entry: entry[0]):
+        members = list(group)
+        lines += [title, "-" * len(title), "", TASKS[title], ""]
         kinds = ["Estimators", "Functions", "Values and results"]
         found = {
             kind: [name for _, name, value in members if kind_of(value) == kind] for kind in kinds
@@ -231,9 +313,18 @@ def append_table(_app, docname, source):
         source[0] += "\n" + table(public_names())
 
 
+def show_what_is_returned(_app, kind, _name, value, _options, signature, _returned):
+    """Add what a function returns to its signature, where the name of its type says it."""
+    hint = getattr(value, "__annotations__", {}).get("return")
+    name = hint if isinstance(hint, str) else getattr(hint, "__name__", "")
+    is_told = kind in ("function", "method") and re.fullmatch(r"[A-Z]\w+|str|int|float|bool", name)
+    return (signature, name) if is_told and name not in ("Any", "Self", "NDArray") else None
+
+
 def setup(app):
     """Hook the steps into the build; the API page is read anew, as the names may have changed."""
     app.connect("builder-inited", write_pages)
     app.connect("builder-inited", write_recorded)
     app.connect("env-get-outdated", lambda *_: ["api/index"])
     app.connect("source-read", append_table)
+    app.connect("autodoc-process-signature", show_what_is_returned)

@@ -1,7 +1,10 @@
 """Write formulas as MathML, which browsers draw by themselves: no script and nothing to load."""
 
 import re
+from xml.etree import ElementTree
 
+NAMED = "{http://www.w3.org/1998/Math/MathML}"
+ElementTree.register_namespace("", NAMED[1:-1])
 REPLACED = {
     r"\lVert": r"\|",
     r"\rVert": r"\|",
@@ -36,7 +39,19 @@ def mathml(latex, display):
         plain = "\\begin{align*}" + plain + "\\end{align*}"
     elif display and "&" in plain and "\\begin" not in plain:
         plain = plain.replace("&", "")
-    return convert(plain, display="block" if display else "inline")
+    return spaced(convert(plain, display="block" if display else "inline"), display)
+
+
+def spaced(text, display):
+    """Set bars close to what they enclose, and what is maximised over below the operator."""
+    tree = ElementTree.fromstring(text)
+    for node in tree.iter():
+        if node.tag == NAMED + "mo" and node.text in ("|", "\u2016"):
+            node.attrib |= {"lspace": "0", "rspace": "0"}
+        of_operator = node.tag == NAMED + "msub" and node[0].text in ("max", "min")
+        if of_operator and display:
+            node.tag = NAMED + "munder"
+    return ElementTree.tostring(tree, encoding="unicode")
 
 
 def visit_inline(self, node):

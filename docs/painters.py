@@ -1,6 +1,7 @@
 """The plots of the documentation: each function draws one, with rankwise itself, on a figure."""
 
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -37,6 +38,30 @@ from rankwise import (
 from rankwise.datasets import load_digits_queries
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+from benchmarks.history import series  # noqa: E402 - of this repository
+
+CHOICES = {
+    "items with\ngrades": {
+        "a table as it is": "AutoRanker",
+        "the same, within seconds": "SearchRanker",
+        "a few dozen samples": "leave_pair_out_auc, RankRLSCV",
+        "few features wanted": "GreedyRankRLS",
+        "larger than memory, or sparse": "LinearRankRLS",
+        "NDCG itself is to be optimised": "DORM",
+    },
+    "comparisons": {
+        "names, and who beat whom": "leaderboard",
+        "items with features": "PreferenceGP",
+        "nobody has answered yet": "rankwise ask",
+    },
+    "users and\nitems": {
+        "ratings, or choices": "RankingFactorization",
+        "features of both sides": "ConditionalRankRLS",
+        "clicks instead of grades": "click_propensities",
+    },
+}
+"""Which ranker: what is given, what matters, what to begin with."""
 SMALL, WIDE = (4.6, 3.0), (7.6, 3.1)
 PICTURES = {
     "peers": (7.6, 2.9),
@@ -61,6 +86,8 @@ PICTURES = {
     "conditions": WIDE,
     "components": SMALL,
     "explanation": SMALL,
+    "which": (7.4, 4.9),
+    "history": (7.6, 3.3),
 }
 """Every picture with its width and height."""
 
@@ -388,3 +415,53 @@ def explanation(figure):
     best, second = ranker.rank(X, qid)[:2]
     names = ["text", "clicks", "price", "age"]
     explain(ranker, X, qid, best, second, feature_names=names).plot(figure.subplots())
+
+
+def which(figure):
+    """Show which ranker to begin with."""
+    ax, row = figure.subplots(), 0.0
+    line = {"color": "0.6", "lw": 1.2, "solid_capstyle": "round"}
+    box = {"boxstyle": "round,pad=0.45", "facecolor": "none", "lw": 1.4}
+    for i, (given, choices) in enumerate(CHOICES.items()):
+        rows = row + np.arange(len(choices))
+        middle = rows.mean()
+        ax.text(0.0, middle, given, ha="center", va="center", weight="bold",
+                bbox={**box, "edgecolor": f"C{i}"})  # fmt: skip
+        ax.plot([0.75, 1.0], [middle, middle], **line)
+        ax.plot([1.0, 1.0], [rows[0], rows[-1]], **line)
+        for at, (matters, ranker) in zip(rows, choices.items(), strict=True):
+            ax.plot([1.0, 1.15], [at, at], **line)
+            ax.text(1.22, at, matters, va="center")
+            ax.annotate(
+                "", (4.55, at), (4.25, at), arrowprops={"arrowstyle": "-|>", "color": "0.6"}
+            )
+            ax.text(4.65, at, ranker, va="center", family="monospace", color=f"C{i}", weight="bold")
+        row = rows[-1] + 1.6
+    ax.set(xlim=(-0.75, 7.6), ylim=(row - 1.0, -0.7))
+    ax.axis("off")
+
+
+def history(figure):
+    """Draw how the recorded times against peers and bare calls changed from day to day."""
+    days, ratios = set(), {}
+    for key, points in series().items():
+        if len({point.date for point in points}) > 1:
+            ratios[key] = {point.date: point.slowness / points[0].slowness for point in points}
+            days |= set(ratios[key])
+    ax, days = figure.subplots(), sorted(days)
+    table = np.array([[row.get(day, np.nan) for day in days] for row in ratios.values()])
+    at = np.arange(len(days))
+    for values in table:
+        known = np.isfinite(values)
+        ax.plot(at[known], values[known], color="0.7", lw=0.7)
+    low, median, high = np.nanpercentile(table, [10, 50, 90], axis=0)
+    ax.fill_between(at, low, high, color="C0", alpha=0.2, label="eight rows of ten")
+    ax.plot(at, median, "o-", color="C0", label=f"median of {len(table)} rows")
+    ax.axhline(1, color="0.5", lw=0.8, ls="--")
+    ax.set_yscale("log")
+    ticks = [0.25, 0.5, 1, 2, 4]
+    ax.set_yticks(ticks, [f"{tick:g}x" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_xticks(at, [day.strftime("%d %b %Y") for day in days])
+    ax.set_ylabel("time, first record = 1x")
+    ax.legend(loc="upper left", bbox_to_anchor=(1, 1))

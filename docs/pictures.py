@@ -8,6 +8,7 @@ one by ``.. picture:: NAME``, with what it shows as text. What needs a browser i
 
 import io
 import os
+import re
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,13 +22,19 @@ from terminals import TERMINALS, draw_terminal
 STATIC = Path(__file__).parent / "_static"
 FOLDER, SHOTS = STATIC / "generated", STATIC / "shots"
 INK = {"light": "#1f2a37", "dark": "#ced6dd"}
+COLOURS = ["#0a9396", "#e8710a", "#8a63d2", "#6b9e1f", "#d1495b"]
+IN_DARK = {
+    INK["light"]: INK["dark"],
+    **dict(zip(COLOURS, ["#2bb5b8", "#f08a30", "#a98bea", "#85b93a", "#e56b7c"], strict=True)),
+}
+"""Colours for dark pages in place of those for light ones."""
 STYLE = {
     "svg.hashsalt": "rankwise",
     "font.size": 11,
     "axes.titlesize": 11,
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "axes.prop_cycle": mpl.cycler(color=["#0a9396", "#e8710a", "#8a63d2", "#6b9e1f", "#d1495b"]),
+    "axes.prop_cycle": mpl.cycler(color=COLOURS),
     "legend.frameon": False,
     "savefig.transparent": True,
     **dict.fromkeys(
@@ -46,7 +53,9 @@ def draw(name: str) -> dict[str, str]:
         figure = Figure(figsize=(width, height), layout="constrained")
         PAINTERS[name](figure)
         figure.savefig(stream, format="svg", metadata={"Date": None})
-    return {theme: stream.getvalue().replace(INK["light"], ink) for theme, ink in INK.items()}
+    drawn = stream.getvalue()
+    dark = re.sub("|".join(IN_DARK), lambda found: IN_DARK[found[0]], drawn)
+    return {"light": drawn, "dark": dark}
 
 
 def write_pictures(_app=None):
@@ -78,16 +87,20 @@ class Picture(Directive):
         here = Path(document.current_source or document["source"]).parent
         images = []
         for theme in INK:
-            path = FOLDER / f"{name}-{theme}.svg"
-            path = path if path.exists() else SHOTS / f"{name}-{theme}.webp"
-            if not path.exists():
-                raise self.error(f"There is no picture {path}.")
+            places = [FOLDER / f"{name}-{theme}.svg", STATIC / f"{name}-{theme}.svg"]
+            places += [SHOTS / f"{name}-{theme}.webp"]
+            path = next((place for place in places if place.exists()), None)
+            if path is None:
+                raise self.error(f"There is no picture {name!r}.")
             uri = Path(os.path.relpath(path, here)).as_posix()
             image = nodes.image(uri=uri, alt=alt, classes=["picture", f"only-{theme}"])
             if "width" in self.options:
                 image["width"] = self.options["width"]
             images.append(image)
-        return images
+        kind = "terminal" if name in {*TERMINALS, "readme"} else "plot"
+        if path.parent == SHOTS:
+            kind = "page"
+        return [nodes.container("", *images, classes=["pictures", f"picture-{kind}"])]
 
 
 def setup(app):

@@ -53,7 +53,7 @@ def show(browser, theme, width, height):
     time.sleep(0.5)
 
 
-def photograph(browser, name, width=1100, height=820):
+def photograph(browser, name, width=860, height=640):
     """Write what the browser shows, once in light and once in dark."""
     FOLDER.mkdir(exist_ok=True)
     for theme in ("light", "dark"):
@@ -112,11 +112,11 @@ def main():
         browser.get((folder / "report.html").as_uri())
         photograph(browser, "report")
         browser.get((folder / "board.html").as_uri())
-        photograph(browser, "leaderboard", height=900)
+        photograph(browser, "leaderboard", height=760)
         printed(folder, "rankwise fit rls queries.csv -o served --features pixel_2,pixel_3,pixel_4")
         with serving(folder, "serve", "served", "--port", "8765") as address:
             browser.get(address + "/docs")
-            photograph(browser, "serve", height=720)
+            photograph(browser, "serve", height=620)
         question = [
             "--question",
             "Which seven is easier to read?",
@@ -125,7 +125,7 @@ def main():
             "--no-browser",
         ]
         with serving(folder, "ask", "sevens", *question) as address:
-            show(browser, "light", 1100, 820)
+            show(browser, "light", 860, 640)
             answer(browser, address)
             photograph(browser, "ask")
             photograph(browser, "ask_phone", 390, 800)

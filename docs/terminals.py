@@ -1,31 +1,40 @@
 """Draw what commands print, in light and dark; they are run before each build."""
 
 import csv
-import io
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 from functools import cache
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 import numpy as np
-from rich.console import Console
-from rich.terminal_theme import TerminalTheme
 
 from rankwise.datasets import load_digits_queries
 from rankwise.io import write_table
 
 WIDTH = 96
 MODELS = ["alpha-large", "beta-70b", "gamma-pro", "delta-mini", "epsilon-7b"]
-COLOURS = [(12, 12, 12), (197, 15, 31), (19, 161, 14), (193, 156, 0)]
-COLOURS += [(0, 55, 218), (136, 23, 152), (58, 150, 221), (118, 118, 118)]
-THEMES = {
-    "light": TerminalTheme((255, 255, 255), (31, 35, 40), COLOURS),
-    "dark": TerminalTheme((13, 17, 23), (230, 237, 243), COLOURS),
-}
+INKS = {
+    "light": {
+        "page": "#f6f8fa", "edge": "#d0d7de", "text": "#1f2328",
+        "typed": "#0969da", "matters": "#116329", "warns": "#9a5200",
+    },
+    "dark": {
+        "page": "#151b23", "edge": "#3d444d", "text": "#e6edf3",
+        "typed": "#58a6ff", "matters": "#56d364", "warns": "#f0ab3c",
+    },
+}  # fmt: skip
+SIZE, ADVANCE, LEADING, MARGIN = 14, 8.45, 18, 16
+"""Of the letters of a terminal, in units of its picture."""
+
+QUIET = " 2>/dev/null"
 TERMINALS = {
+    "automatic": ["rankwise fit queries.csv -o model" + QUIET],
     "command_line": [
         "rankwise fit rls queries.csv -o model",
         "rankwise predict model test.csv -o scores.csv",
@@ -47,7 +56,7 @@ TERMINALS = {
 
 def write_queries(path: Path, part: str = "train") -> None:
     """Write the handwritten digits as a table of queries."""
-    data = getattr(load_digits_queries(), part)
+    data = getattr(load_digits_queries(n_queries=36, n_items=12, share_images=False), part)
     columns = {"query": data.qid, "grade": data.y}
     columns |= {f"pixel_{j}": data.X[:, j] for j in range(data.X.shape[1])}
     write_table(path, columns)
@@ -93,23 +102,53 @@ def folder_of_data() -> tempfile.TemporaryDirectory:
     return folder
 
 
-def terminal_svg(text: str, name: str) -> dict[str, str]:
+def wrapped(line: str) -> list[str]:
+    """Break a line between words; what follows stands where the text of its column began."""
+    if line.startswith("$") or len(line) < WIDTH:
+        return [line]
+    column = re.match(r"[ !] [a-z][a-z -]*?  +", line)
+    indent = " " * (column.end() if column else 2)
+    return textwrap.wrap(line, WIDTH - 1, subsequent_indent=indent, replace_whitespace=False)
+
+
+def role_of(line: str) -> str:
+    """Return what a line is: typed, what matters most, a warning, or text."""
+    if line.startswith(("$", "!")):
+        return "typed" if line.startswith("$") else "warns"
+    return "matters" if "unseen queries" in line else "text"
+
+
+def terminal_svg(text: str) -> dict[str, str]:
     """Return the picture of a terminal for each theme; a dollar sign begins what was typed."""
+    lines = [(part, role_of(line)) for line in text.splitlines() for part in wrapped(line)]
+    width, height = WIDTH * ADVANCE + 2 * MARGIN, len(lines) * LEADING + 2 * MARGIN
     drawn = {}
-    for theme, colours in THEMES.items():
-        console = Console(record=True, width=WIDTH, file=io.StringIO(), highlight=False)
-        for line in text.splitlines():
-            is_marked = line.startswith(("$", "!")) or "unseen queries" in line
-            console.print(line, style="bold" if is_marked else None, markup=False, soft_wrap=True)
-        drawn[theme] = console.export_svg(
-            title="rankwise", theme=colours, unique_id=f"{name}-{theme}"
-        )
+    for theme, ink in INKS.items():
+        svg = [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}">',
+            f"<style>text{{font:{SIZE}px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}}",
+            *(
+                f".{role}{{fill:{ink[role]};font-weight:600}}"
+                for role in ("typed", "matters", "warns")
+            ),
+            f".text{{fill:{ink['text']}}}</style>",
+            f'<rect x="1" y="1" width="{width - 2:.0f}" height="{height - 2}" rx="8" '
+            f'fill="{ink["page"]}" stroke="{ink["edge"]}"/>',
+        ]
+        for i, (line, role) in enumerate(lines):
+            shown = escape(line).replace(" ", "\u00a0")
+            at = f'x="{MARGIN}" y="{MARGIN + SIZE + i * LEADING}"'
+            length = f'textLength="{len(line) * ADVANCE:.1f}"'
+            svg += [f'<text class="{role}" {at} {length}>{shown}</text>'] if line else []
+        drawn[theme] = "\n".join([*svg, "</svg>"]) + "\n"
     return drawn
 
 
 def draw_terminal(name: str) -> dict[str, str]:
     """Run the commands of a terminal and draw what they print."""
     folder = folder_of_data().name
-    parts = [f"$ {command}\n{printed(folder, command)}" for command in TERMINALS[name]]
-    lines = "\n\n".join(part.rstrip() for part in parts).splitlines()
-    return terminal_svg("\n".join(line[: WIDTH - 1] for line in lines), name)
+    parts = [
+        f"$ {command.removesuffix(QUIET)}\n{printed(folder, command)}"
+        for command in TERMINALS[name]
+    ]
+    return terminal_svg("\n\n".join(part.rstrip() for part in parts))

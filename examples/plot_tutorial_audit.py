@@ -33,7 +33,7 @@ print(plain)
 # %%
 # Which claims do the votes carry? Probes that fire are flagged.
 for finding in plain.audit().flagged:
-    print(finding)
+    print(f"{finding.probe}: {finding.said}")
 
 # %%
 # The advantage of the first place and the reliability of judges can be learned along with the

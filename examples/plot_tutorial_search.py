@@ -11,7 +11,7 @@ import numpy as np
 from rankwise import AutoRanker, RankRLSCV, evaluate, paired_test
 from rankwise.datasets import load_digits_queries
 
-data = load_digits_queries(n_queries=60, n_items=15)
+data = load_digits_queries(n_queries=36, n_items=12, share_images=False)
 train, test = data.train, data.test
 ranker = AutoRanker(time_budget=10, random_state=0).fit(train.X, train.y, qid=train.qid)
 print(ranker.honest_value_)

@@ -41,3 +41,10 @@ def test_lines_of_a_formula_are_aligned_at_their_ampersands(mathml):
     drawn = mathml(r"a &= b \\ c &= d", display=True)
     assert drawn.count("<mtr>") == 2
     assert "&<" not in drawn
+
+
+def test_bars_stand_close_and_what_is_maximised_over_stands_below(mathml):
+    assert mathml(r"|U|", display=False).count('lspace="0" rspace="0">|<') == 2
+    shown = mathml(r"\max_f P(f)", display=True)
+    assert "<munder><mo>max</mo><mi>f</mi></munder>" in shown
+    assert "<msub><mo>max</mo>" in mathml(r"\max_f P(f)", display=False)

@@ -125,7 +125,7 @@ def test_the_table_lists_every_ranker_and_no_other():
 
 
 @pytest.mark.parametrize(
-    "path", sorted(set(re.findall(r"`(docs/[\w/.-]+)`|\]\(([\w.]+)\)", README)))
+    "path", sorted(set(re.findall(r"`(docs/[\w/.-]+)`|\]\(([\w./-]+)\)", README)))
 )
 def test_files_that_are_named_exist(path):
     assert (ROOT / "".join(path)).is_file()

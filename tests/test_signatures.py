@@ -3,6 +3,9 @@
 import ast
 import inspect
 import textwrap
+import typing
+
+import pytest
 
 import rankwise
 
@@ -68,3 +71,26 @@ def test_a_parameter_of_a_constructor_fits_a_line_of_a_phone():
     written = list(parameters_as_written())
     assert len(written) > 100
     assert [(name, text) for name, text in written if len(text) > WIDEST_PARAMETER] == []
+
+
+def returned(value):
+    """Return what a method says it returns, in the words of the source, for every overload."""
+    written = [*typing.get_overloads(value), value]
+    return [str(one.__annotations__.get("return")) for one in written]
+
+
+@pytest.mark.parametrize(
+    ("function", "type"),
+    [
+        (rankwise.explain, "Explanation"),
+        (rankwise.RankRLS.explain, "Explanation"),
+        (rankwise.RankRLS.rank, "IntArray"),
+        (rankwise.RankRLS.rank, "DataFrame"),
+        (rankwise.PreferenceGP.rank, "DataFrame"),
+        (rankwise.Leaderboard.plot, "Axes"),
+        (rankwise.Leaderboard.to_frame, "DataFrame"),
+        (rankwise.Explanation.plot, "Axes"),
+    ],
+)
+def test_what_comes_back_has_a_type(function, type):
+    assert type in returned(function)

@@ -13,6 +13,7 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "rankwise.automatic.auto_ranker": ["AutoRanker"],
+    "rankwise.automatic.next_query": ["NextQuery"],
     "rankwise.automatic.results": ["RankerEntry", "RankerLeaderboard"],
     "rankwise.automatic.search_ranker": ["SearchRanker"],
     "rankwise.core.clicks": ["click_propensities"],
@@ -107,8 +108,10 @@ _HOMES = {
     "rankwise.measures.registry": ["parse_measure"],
     "rankwise.measures.value": ["Measure"],
     "rankwise.rankers.pair_calibration": ["PairCalibration"],
-    "rankwise.selection.holdouts": ["PairKFold"],
+    "rankwise.selection.holdouts": ["GroupPairs", "PairKFold"],
     "rankwise.transformers.categories": ["WithinQueryEncoder"],
+    "rankwise.transformers.indicators": ["IndicatorEncoder"],
+    "rankwise.transformers.rows": ["FeatureScaler", "KeptFeatures"],
     "rankwise.transformers.text": ["TextFeatures"],
     "rankwise.transformers.numeric": [
         "WithinQueryImputer",

@@ -7,6 +7,7 @@ from rankwise.apps.report.report import make_report as make_report
 from rankwise.apps.serve.server import make_app as make_app
 from rankwise.apps.serve.server import serve_ranker as serve_ranker
 from rankwise.automatic.auto_ranker import AutoRanker as AutoRanker
+from rankwise.automatic.next_query import NextQuery as NextQuery
 from rankwise.automatic.results import RankerEntry as RankerEntry
 from rankwise.automatic.results import RankerLeaderboard as RankerLeaderboard
 from rankwise.automatic.search_ranker import SearchRanker as SearchRanker
@@ -111,6 +112,7 @@ from rankwise.rankers.scorer import make_ranking_scorer as make_ranking_scorer
 from rankwise.rankers.storage import load as load
 from rankwise.rankers.svm.rank_svm import RankSVM as RankSVM
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker as BoostedRanker
+from rankwise.selection.holdouts import GroupPairs as GroupPairs
 from rankwise.selection.holdouts import PairKFold as PairKFold
 from rankwise.selection.path import Candidate as Candidate
 from rankwise.selection.path import SelectionPath as SelectionPath
@@ -120,9 +122,12 @@ from rankwise.solve.iteration import Ending as Ending
 from rankwise.solve.iteration import Step as Step
 from rankwise.solve.kernel_iteration import ConjugateGradients as ConjugateGradients
 from rankwise.transformers.categories import WithinQueryEncoder as WithinQueryEncoder
+from rankwise.transformers.indicators import IndicatorEncoder as IndicatorEncoder
 from rankwise.transformers.numeric import WithinQueryImputer as WithinQueryImputer
 from rankwise.transformers.numeric import WithinQueryRanks as WithinQueryRanks
 from rankwise.transformers.numeric import WithinQueryScaler as WithinQueryScaler
+from rankwise.transformers.rows import FeatureScaler as FeatureScaler
+from rankwise.transformers.rows import KeptFeatures as KeptFeatures
 from rankwise.transformers.text import TextFeatures as TextFeatures
 
 __all__: list[str]

@@ -100,7 +100,7 @@ def option_of(name, rule, default, text):
     elif names:
         metavar = "|".join(["NUMBER", *names] if rule.reads in ("number", "integer") else names)
     if name == "memory":
-        metavar, default = "SIZE", f"{default >> 30}G"
+        metavar, default = "SIZE", None if default is None else f"{default >> 30}G"
     if name == "random_state":
         default, text = SEED, ABOUT_SEED
     shown = default if default is None or isinstance(default, bool) else str(default)

@@ -152,6 +152,12 @@ def test_the_answers_that_neighbours_need_separate_them():
     assert 60 < needed < 5000
 
 
+def test_judges_who_all_answer_alike_have_no_agreement_beyond_chance():
+    votes = {"winner": list("aab") * 6, "loser": list("bcc") * 6, "judge": list("xyz") * 6}
+    audit = leaderboard(votes, judges=True, random_state=0).audit()
+    assert "all answers are alike" in audit.left_out["agreement of judges"]
+
+
 def test_repeats_and_agreement_are_counted_by_hand():
     """Judge x contradicts itself in every repeat; y and z agree in all of theirs."""
     columns = {"first": [], "second": [], "outcome": [], "judge": [], "question": []}

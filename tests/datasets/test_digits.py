@@ -101,3 +101,15 @@ def test_a_ranker_of_queries_beats_the_same_one_without_queries(data):
 def test_impossible_queries_are_refused(options, message):
     with pytest.raises(InvalidInputError, match=message):
         load_digits_queries(**options)
+
+
+def test_queries_share_images_unless_told_otherwise():
+    sizes = {"n_queries": 20, "n_items": 15}
+    for share_images in (True, False):
+        rows = load_digits_queries(share_images=share_images, **sizes).train.X
+        assert (len(np.unique(rows, axis=0)) == len(rows)) is not share_images
+
+
+def test_too_many_queries_without_shared_images_are_refused():
+    with pytest.raises(InvalidInputError, match="if queries share no images, fewer queries"):
+        load_digits_queries(n_queries=100, share_images=False)

@@ -167,7 +167,10 @@ def test_scaled_kernel_fits_the_one_inside():
     ("call", "message"),
     [
         (lambda: SquaredExponential(0.0), "`amplitude` must be"),
-        (lambda: SquaredExponential(item_effect=-0.1), "`item_effect` must be finite"),
+        (
+            lambda: SquaredExponential(item_effect=-0.1),
+            "`item_effect` must be a finite number from 0 on",
+        ),
         (lambda: SquaredExponential(1.0, (1.0, -1.0)), "`length_scale` must be a finite"),
         (lambda: SquaredExponential(1.0, "ard"), "`length_scale` must be one of"),
         (lambda: SquaredExponential()(A, B), "must be fitted before"),

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
 from rankwise import DataFileError, InvalidInputError, leaderboard
 from rankwise.io import ComparisonColumns, read_choices, read_comparisons
@@ -141,7 +142,10 @@ def test_bad_rows_are_skipped_on_request_and_counted():
     table = read_comparisons(columns, skip_bad=True)
     assert table.outcome.tolist() == [1, 0]
     assert table.row.tolist() == [0, 4]
-    assert "3 rows left out, since they do not say who won" in table.reading
+    assert (
+        "3 rows left out, since they compare an item with itself or nothing, or do not say who won"
+        in table.reading
+    )
 
 
 def test_the_reading_of_a_table_is_said():
@@ -289,3 +293,148 @@ def test_numbers_around_zero_are_refused_until_somebody_says_whom_they_favour():
 def test_columns_of_annotators_are_found_by_their_names(name):
     rows = {"player": ["x", "x"], "opponent": ["y", "z"], name: ["Win", "Loss"]}
     assert read_comparisons(rows).outcome.tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(
+    ("winner", "expected", "margin"),
+    [
+        (["I think [[A]]", "so: [[B]]", "[[C]]"], [1, -1, 0], None),
+        (["[[A>B]], or rather [[B>A]]", "final: [[A>>B]]", "[[A=B]]"], [-1, 1, 0], [2, 3, 2]),
+        (["model_a_better", "model_b_better", "tie"], [1, -1, 0], None),
+        (["W", "L", "T"], [1, -1, 0], None),
+        (["1-0", "0-1", "1/2-1/2"], [1, -1, 0], None),
+    ],
+)
+def test_verdicts_inside_texts_and_letters(winner, expected, margin):
+    table = read_comparisons({**PAIR, "winner": winner})
+    assert table.outcome.tolist() == expected
+    assert (None if table.margin is None else table.margin.tolist()) == margin
+
+
+def test_games_that_did_not_end_say_nothing():
+    games = {"White": ["x", "y"], "Black": ["y", "z"], "Result": ["1-0", "*"]}
+    with pytest.warns(UserWarning, match="1 of 2 rows do not say who won"):
+        assert read_comparisons(games).outcome.tolist() == [1]
+
+
+def test_what_annotators_did_not_say_is_skipped_or_explained():
+    with pytest.raises(DataFileError, match=r"""codes="can'tsay=skip"\)"""):
+        outcomes(["a", "b", "can't say"])
+    with pytest.warns(UserWarning, match="1 of 3 rows"):
+        assert outcomes(["a", "b", "can't say"], codes={"can't say": "skip"}).tolist() == [1, -1]
+
+
+def test_scales_have_a_middle():
+    with pytest.raises(DataFileError, match=r"numbers from 1 to 7.*favours='b', middle=4\)"):
+        outcomes([1, 7, 5])
+    table = read_comparisons(
+        {**PAIR, "winner": [1, 7, 4]}, ComparisonColumns(favours="b", middle=4)
+    )
+    assert table.outcome.tolist() == [1, -1, 0]
+    assert table.margin.tolist() == [3.0, 3.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["preference", "label", "choice", "vote", "judgment"])
+def test_a_sign_in_a_column_of_annotators_may_be_of_either_side(name):
+    with pytest.raises(DataFileError, match="must say whom its numbers around 0 favour"):
+        read_comparisons({**PAIR, name: [-1, 1, 0]})
+    read = read_comparisons({**PAIR, name: [-1, 1, 0]}, ComparisonColumns(favours="b"))
+    assert read.outcome.tolist() == [1, -1, 0]
+
+
+def test_counts_of_wins_count():
+    table = read_comparisons({**PAIR, "wins_a": [3, 0, 1], "wins_b": [1, 2, 0], "ties": [0, 2, 0]})
+    found = {
+        (table.names[i].item(), table.names[j].item(), o): w
+        for i, j, o, w in zip(table.first, table.second, table.outcome, table.weight, strict=True)
+    }
+    expected = {("x", "y", 1): 3.0, ("x", "y", -1): 1.0, ("y", "z", -1): 2.0, ("y", "z", 0): 2.0}
+    assert found == {**expected, ("x", "z", 1): 1.0}
+    assert "winner: how often each won, by wins_a, wins_b, ties" in table.reading
+    with pytest.warns(UserWarning, match="1 of 3 rows do not say who won"):
+        read_comparisons({**PAIR, "a_wins": [3, 0, 1], "b_wins": [1, None, 0]})
+    with pytest.raises(DataFileError, match="must count wins: row 1 holds"):
+        read_comparisons({**PAIR, "a_wins": [3, -1, 1], "b_wins": [1, 0, 0]})
+
+
+@pytest.mark.parametrize("said", [[True, False, True], [1, 0, 1], [1.0, 0.0, 1.0]])
+def test_a_column_of_its_own_says_that_the_first_won(said):
+    assert read_comparisons({**PAIR, "a_wins": said}).outcome.tolist() == [1, -1, 1]
+    soft = read_comparisons({**PAIR, "prob_a_wins": [0.9, 0.2, 1.0]})
+    assert_allclose(soft.weight.sum(), 3.0)
+
+
+def test_a_missing_winner_is_told_from_missing_items():
+    with pytest.raises(DataFileError, match="Comparisons of 'model_a' and 'model_b' must have"):
+        read_comparisons({**PAIR, "score": ["A>B", "B>A", "A=B"]})
+
+
+def season(both_sides):
+    """Return 60 games of six teams with results from one side, or from both."""
+    rng = np.random.default_rng(0)
+    teams = np.array(list("uvwxyz"))
+    first = rng.integers(6, size=60)
+    second = (first + 1 + rng.integers(5, size=60)) % 6
+    won = rng.random(60) < 0.5
+    games = {
+        "team": np.append(teams[first], teams[second]),
+        "opponent": np.append(teams[second], teams[first]),
+        "result": np.append(np.where(won, "W", "L"), np.where(won, "L", "W")),
+        "date": np.tile(np.arange(60) // 3, 2),
+    }
+    return games if both_sides else {name: cells[:60] for name, cells in games.items()}
+
+
+def test_games_as_seen_by_both_sides_are_said_to_count_twice():
+    line = "every row stands in the table twice, as seen by both sides"
+    for drops in ((), ("date",)):
+        games = {k: v for k, v in season(True).items() if k not in drops}
+        assert any(line in said for said in read_comparisons(games).reading)
+    assert not any("twice" in said for said in read_comparisons(season(False)).reading)
+    doubled = {name: np.tile(cells, 2) for name, cells in season(False).items()}
+    assert any("twice, to the letter" in said for said in read_comparisons(doubled).reading)
+    few = {name: cells[[0, 1, 60, 61]] for name, cells in season(True).items()}
+    assert not any("twice" in said for said in read_comparisons(few).reading)
+
+
+def test_dates_that_cannot_be_read_are_said():
+    table = read_comparisons({**PAIR, "winner": ["a", "b", "a"], "date": ["01/02/2020"] * 3})
+    assert table.date is None
+    assert any("date: not used as dates: `date` must show" in line for line in table.reading)
+
+
+def test_the_reading_of_rankings_is_said(tmp_path):
+    ballots = {"voter": [1, 2], "1st choice": ["x", "y"], "2nd choice": ["y", "X"]}
+    table = read_choices({**ballots, "3rd choice": ["z", "z"], "mood": ["", ""]})
+    assert table.reading == (
+        "rankings: 1st choice is above 2nd choice, 3rd choice",
+        "judge: voter",
+        "2 names differ only in case, spaces or form, and are different items: 'X' and 'x'",
+    )
+    assert table.unread == ("mood",)
+    assert leaderboard(table, random_state=0).reading_ == table.reading
+    long = {"person": [1, 1], "item": ["x", "y"], "rank": [1, 2], "count": [3, 3]}
+    assert read_choices(long).reading[:2] == (
+        "rankings: item in the order of rank",
+        "one for each person",
+    )
+    sets = {"item1": ["x"], "item2": ["y"], "item3": ["z"], "best": ["y"], "worst": ["x"]}
+    assert "best: best" in read_choices(sets).reading
+    path = tmp_path / "votes.soc"
+    path.write_text("# ALTERNATIVE NAME 1: tuna\n5: 1,2\n")
+    assert read_choices(path).reading == ("orders of PrefLib: 1, given 5 times in all",)
+    path.write_text("2\n1,tuna\n2,eel\n5,5,1\n5,1,2\n")
+    with pytest.raises(DataFileError, match="has had since 2022.*got the one before"):
+        read_choices(path)
+
+
+def test_small_effects_are_shown_in_digits_that_tell_them_from_zero():
+    rng = np.random.default_rng(0)
+    size = rng.integers(50, 500, size=(2, 200))
+    games = {"a": ["x", "y"] * 100, "b": ["y", "z"] * 100, "size_a": size[0], "size_b": size[1]}
+    games["winner"] = np.where(rng.random(200) < 0.5, "a", "b")
+    board = leaderboard(games, ComparisonColumns(covariates=("size",)), random_state=0)
+    (effect,) = board.effects
+    shown = [float(word.strip("()")) for word in effect.text.replace(" to ", " ").split()]
+    assert_allclose(shown, [effect.value, effect.low, effect.high], atol=0.02 * np.ptp(shown))
+    assert "-0.00 " not in str(board)

@@ -5,18 +5,26 @@ import json
 import matplotlib as mpl
 import numpy as np
 import pytest
+from sklearn.linear_model import Ridge
 
+import rankwise.results
 from rankwise import (
+    HonestValue,
     InvalidInputError,
     PairedTest,
     PreferenceGP,
+    RankerEntry,
+    RankerLeaderboard,
     RankRLS,
     RankRLSCV,
     auc_interval,
     compare_auc,
     evaluate,
+    evaluate_answers,
     explain,
     feature_importance,
+    leaderboard,
+    leave_pair_out,
     leave_pair_out_auc,
     paired_test,
     permutation_test,
@@ -33,6 +41,12 @@ def results():
     ranker = RankRLSCV(alphas=[0.1, 1.0, 10.0]).fit(X, y, qid=qid)
     evaluation = evaluate(y, ranker.predict(X), qid, ["Concordance", "AP"])
     other = evaluate(y, X[:, 1], qid, ["Concordance", "AP"])
+    estimate = leave_pair_out_auc(X[:8], y[:8], roc=True)
+    pairs = leave_pair_out(Ridge(), X[:8], y[:8])
+    votes = {"winner": list("aaabbc") * 3, "loser": list("bbccca") * 3, "judge": list("xyz") * 6}
+    board = leaderboard(votes, judges=True)
+    tried = RankerEntry("linear", 0.5, 0.4, 0.6, 0.03, 1.0, 2.5)
+    missed = RankerEntry("trees", float("nan"), float("nan"), float("nan"), 1.0, 0.0, 0.0, "late")
     process = PreferenceGP().fit(X[:6], pairs=[[0, 1], [1, 2], [3, 4], [5, 0]])
     return [
         evaluation,
@@ -45,11 +59,38 @@ def results():
         process.rank_distribution(X[:6], n_draws=100, random_state=0),
         explain(RankRLS().fit(X, y), X, a=0, b=1),
         feature_importance(RankRLS().fit(X, y), X, y, random_state=0),
+        evaluate_answers([0.9, 0.8, 0.3], [1, 1, -1]),
+        HonestValue("NDCG @ 10", 0.5, 0.45, 0.55, 120),
+        RankerLeaderboard("NDCG @ 10", (tried, missed)),
+        estimate.roc,
+        pairs,
+        pairs.minus(pairs),
+        board,
+        board.judges,
+        board.audit(),
     ]
 
 
 RESULTS = {type(result).__name__: result for result in results()}
 every_result = pytest.mark.parametrize("result", RESULTS.values(), ids=RESULTS)
+
+
+PARTS = {
+    "Candidate",
+    "Certificate",
+    "CertifiedSolution",
+    "Effect",
+    "Ending",
+    "Finding",
+    "RankerEntry",
+}
+"""Values that results are made of."""
+OTHERS = {"ExportCheck", "LengthScaleAverage", "PairCalibration", "Report", "Step"}
+"""Where a file was written, what predicts, a page, what a callback is told."""
+
+
+def test_every_result_is_tried():
+    assert set(rankwise.results.__all__) == set(RESULTS) | PARTS | OTHERS
 
 
 @every_result
@@ -64,8 +105,7 @@ def test_text_is_short(result):
 @every_result
 def test_html_is_one_table_with_a_caption(result):
     html = result._repr_html_()
-    assert html.startswith("<table><caption>")
-    assert html.endswith("</table>")
+    assert html.count("<table><caption>") == html.count("</table>") == 1
     assert "<script" not in html
 
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+import reference
 from rankwise.core.queries import Queries
 from rankwise.measures.graded import NDCG
+from rankwise.measures.pairwise import PAIRS_PER_ITEM, PairCounts
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import EVERY_POSITION, Judgements, Rankings, run_cells
 from rankwise.native.measures import precision_sums, swapped_pairs
@@ -40,6 +42,22 @@ def test_parts_give_the_same_values(workers):
         out = np.empty((rankings.n_vectors, judgements.queries.n_queries))
         run_cells(kernel, judgements.starts, len(out), *arguments, out, workers=workers)
         np.testing.assert_array_equal(out, rankings.table(kernel, *arguments))
+
+
+@pytest.mark.parametrize("size", [PAIRS_PER_ITEM // 2, 2 * PAIRS_PER_ITEM])  # compared, sorted
+def test_pairs_of_short_and_long_queries_are_weighed(size):
+    rng = np.random.default_rng(size)
+    queries = Queries.from_qid(np.tile([4, 7], size))
+    y, scores = rng.integers(0, 4, 2 * size), rng.integers(0, 30, (2, 2 * size))
+    judgements = Judgements.of(y, queries, rng.integers(1, 4, 2 * size))
+    total = judgements.pairs(judgements.y)
+    rankings = Rankings.of(judgements, scores)
+    counts = PairCounts.of(judgements.y, total, rankings)
+    weight = judgements.weight.reshape(2, size)
+    for q, graded in enumerate(judgements.y.reshape(2, size)):
+        for v, scored in enumerate(rankings.scores.reshape(2, 2, size)[:, q]):
+            right = reference.pair_sums(graded, scored, weight[q])[:3]
+            assert (total[q], counts.swapped[v, q], counts.tied[v, q]) == right
 
 
 CUT_OFF = ["NDCG", "NDCG(gain='exponential')", "DCG", "AP", "RR", "ERR", "Precision", "Recall"]

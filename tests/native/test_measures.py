@@ -109,6 +109,10 @@ def test_pairs_are_weighed(seed, sizes):
     close(cells(kernels.swapped_pairs, starts, n_vectors, y, weight, order), right[..., 1])
     close(cells(kernels.tied_pairs, starts, n_vectors, y, weight, order, tied), right[..., 2])
     close(cells(kernels.differing_pairs, starts, n_vectors, scores, weight, order), right[..., 3])
+    swapped, tied = np.full((2, n_vectors, len(starts) - 1), np.nan)
+    kernels.compared_pairs(0, swapped.size, starts, y, weight, scores, swapped, tied)
+    close(swapped, right[..., 1])
+    close(tied, right[..., 2])
 
 
 @pytest.mark.parametrize("seed", range(4))

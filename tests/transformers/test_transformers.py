@@ -14,6 +14,7 @@ import reference
 from problems import problem
 from rankwise import (
     InvalidInputError,
+    KeptFeatures,
     RankerPipeline,
     RankRLS,
     WithinQueryEncoder,
@@ -33,6 +34,8 @@ EXAMPLES = [
     WithinQueryImputer("mean", add_indicator=True),
     WithinQueryImputer("min"),
     WithinQueryEncoder(),
+    WithinQueryEncoder(crosses="auto"),
+    KeptFeatures([0]),
 ]
 WITHIN = "the features of an item depend on the other items of its query"
 
@@ -269,3 +272,61 @@ def test_training_rows_are_encoded_by_other_queries():
         rows = qid % 5 == part
         others = WithinQueryEncoder().fit(X[~rows], y[~rows], qid[~rows])
         np.testing.assert_allclose(found[rows], others.transform(X[rows], qid[rows]))
+
+
+def crossed_problem(n_queries=20, seed=0):
+    """Draw queries whose scores depend on pairs of categories, one constant in each query."""
+    rng = np.random.default_rng(seed)
+    qid = np.repeat(np.arange(n_queries), 5)
+    a, b = rng.integers(3, size=len(qid)), rng.integers(2, size=n_queries)[qid]
+    text = np.array(["x", "y", "z"], object)[a], np.array(["soft", "firm"], object)[b]
+    y = np.where(a == b, 1.0, 0.0) + 0.1 * rng.normal(size=len(qid))
+    only = np.array([f"only {i}" for i in range(len(qid))], dtype=object)
+    return np.column_stack([*text, only, rng.normal(size=len(qid)).astype(object)]), y, qid
+
+
+def test_crosses_are_encoded_as_categories_of_their_own():
+    X, y, qid = crossed_problem()
+    encoder = WithinQueryEncoder(crosses="auto")
+    found = encoder.fit_transform(X, y, qid)
+    # not what has as many categories as items, and no text with itself
+    assert encoder.crosses_.tolist() == [[0, 1]]
+    joined = np.array([f"{a} {b}" for a, b in X[:, :2]], dtype=object)[:, None]
+    alone = WithinQueryEncoder()
+    np.testing.assert_array_equal(found[:, 4], alone.fit_transform(joined, y, qid)[:, 0])
+    later = encoder.transform(X, qid)
+    np.testing.assert_array_equal(later[:, 4], alone.transform(joined, qid)[:, 0])
+    # how often categories occur: in later rows, and in the other fifths
+    share = np.array([np.mean(X[:, 0] == value) for value in X[:, 0]])
+    np.testing.assert_allclose(later[:, 5], share)
+    others = [np.mean(X[qid % 5 != q % 5, 0] == v) for q, v in zip(qid, X[:, 0], strict=True)]
+    np.testing.assert_allclose(found[:, 5], others)
+    names = encoder.get_feature_names_out(["jockey", "going", "horse", "age"]).tolist()
+    assert names[4:] == ["jockey and going", "frequency of jockey", "frequency of going",
+                         "frequency of horse"]  # fmt: skip
+    # a new category makes unknown crosses
+    new = encoder.transform(np.array([["new", "soft", "only 1", 1.0]], dtype=object), [0])
+    assert new[0, 4] == new[0, 5] == 0.0
+    assert new[0, 6] > 0.0
+
+
+def test_crosses_may_be_named_and_are_checked(tmp_path):
+    X, y, qid = crossed_problem()
+    encoder = WithinQueryEncoder([0, 1, 2], crosses=[(2, 0)]).fit(X, y, qid)
+    assert encoder.crosses_.tolist() == [[2, 0]]
+    with pytest.raises(InvalidInputError, match="pairs of encoded features"):
+        WithinQueryEncoder(crosses=[(0, 3)]).fit(X, y, qid)
+    steps = [WithinQueryEncoder([0, 1, 2], crosses=[(2, 0)]), KeptFeatures([4, 0]), RankRLS()]
+    ranker = RankerPipeline(steps).fit(X, y, qid=qid)
+    ranker.save(tmp_path / "model")
+    loaded = rankwise.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict(X, qid=qid), ranker.predict(X, qid=qid))
+
+
+def test_features_are_kept_in_the_order_given():
+    X = np.arange(12.0).reshape(3, 4)
+    kept = KeptFeatures([2, 0]).fit(X)
+    np.testing.assert_array_equal(kept.transform(X), X[:, [2, 0]])
+    assert kept.get_feature_names_out(["a", "b", "c", "d"]).tolist() == ["c", "a"]
+    with pytest.raises(InvalidInputError, match="by position from 0 to 3: got 7"):
+        KeptFeatures([7]).fit(X)

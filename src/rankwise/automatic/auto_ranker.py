@@ -8,26 +8,36 @@ from time import thread_time
 from typing import Annotated, Any, Never, Self, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.board import Board, try_family
 from rankwise.automatic.families import FAMILIES, Family, Trial
+from rankwise.automatic.from_comparisons import (
+    PAIR_FAMILIES,
+    PairBoard,
+    PairTrial,
+    folds_of_comparisons,
+    net_wins,
+    try_pair_family,
+)
+from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
     arrays_between_steps,
+    crosses_of,
     fit_preparation,
     prepared_without,
 )
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import (
     ConvergenceWarning,
     FeatureScaleWarning,
     InvalidInputError,
 )
-from rankwise.core.namespaces import on_host
+from rankwise.core.namespaces import memory_of_host, on_host
 from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted
@@ -37,12 +47,20 @@ from rankwise.io.frames import read_columns
 from rankwise.measures.honest_value import HonestValue
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import generator
+from rankwise.rankers.pair_calibration import PairCalibration
 from rankwise.rankers.reading import RawColumns, read_training, refuse_other_arguments
 from rankwise.rankers.trees.monotone import directions_of
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.path import as_measure
 from rankwise.solve.iteration import Step, StepCallback, steps_shown, wants_to_stop
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
+
+FOLDS, ITEMS_OF_FOLDS, CELLS_OF_FOLDS = (3, 10), 40_000, 600_000
+"""Smallest and largest number of folds, and up to how many items and cells all of them learn from
+together where there are more than the smallest number."""
+
+SHARE_OF_MEMORY = 0.5
+"""Share of the memory of the machine that is used if nothing is said."""
 
 MANY = 100
 """Categories that are read to see whether they are dates."""
@@ -81,10 +99,13 @@ class AutoRanker(SumOfRankers):
         Seconds of computing after which nothing new is tried. Waiting for other programs does not
         count, so that a busy machine gives the same ranker. The final fits to all data take
         additional time, less than trying took for one fold. None for no limit.
-    cv : int
-        Number of folds of queries.
-    memory : int
-        Bytes of memory to use; families that need more are not tried.
+    cv : int or None
+        Number of folds of queries. None for 3 or, for small tables, more, up to 10: models that
+        learn from nearly all of few queries are nearly as good as the final one. Folds in time are
+        3.
+    memory : int or None
+        Bytes of memory to use; families that need more are not tried. None for half of what the
+        machine has.
     monotone : dict or None
         Features, by name or position, in which scores may only rise (1) or only fall (-1), as in
         ``{"price": -1}``. Only families that can be held to it are tried: trees.
@@ -107,6 +128,9 @@ class AutoRanker(SumOfRankers):
         Everything that was tried, with held-out values, intervals, paired tests and seconds.
     honest_value_ : HonestValue
         The value on queries that no choice has seen.
+    next_query_ : NextQuery or None
+        Intervals for the value of one new query, and sets that contain its best item; None without
+        queries of scores, or with too few.
     best_feature_ : RankerEntry
         The feature that ranks best by itself, ascending or descending, on the same queries, and a
         paired test against the ranker on queries that no choice of the ranker has seen.
@@ -120,6 +144,8 @@ class AutoRanker(SumOfRankers):
         How the columns of a frame or a file were read: which are features, and which left out.
     ending_reason_ : {"done", "time", "interrupted", "callback"}
         Why the search ended.
+    is_of_comparisons_ : bool
+        Whether it learned from `pairs`.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
         As in `RankRLS`.
 
@@ -136,6 +162,7 @@ class AutoRanker(SumOfRankers):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from rankwise import AutoRanker
     >>> from rankwise.datasets import load_digits_queries
     >>> train = load_digits_queries().train
@@ -144,6 +171,14 @@ class AutoRanker(SumOfRankers):
     True
     >>> print(ranker.report())
     NDCG @ 10 on ... unseen queries: ...
+
+    From comparisons:
+
+    >>> X = np.linspace(0.0, 1.0, 12)[:, None]
+    >>> answers = [(i, j) for i in range(12) for j in range(i)]               # winner first
+    >>> ranker = AutoRanker(time_budget=1).fit(X, pairs=answers)
+    >>> bool(ranker.predict_pair([[0.8]], [[0.3]])[0] > 0.9)
+    True
     """
 
     leaderboard_: RankerLeaderboard
@@ -151,6 +186,8 @@ class AutoRanker(SumOfRankers):
     best_column_: Counted
     best_alone_: RankerEntry
     ending_reason_: str
+    is_of_comparisons_: bool
+    next_query_: NextQuery | None
 
     def __init__(
         self,
@@ -159,8 +196,8 @@ class AutoRanker(SumOfRankers):
         time_budget: Annotated[
             float | None, Positive(), Advice("It is in seconds; or use None.")
         ] = 300.0,
-        cv: Count = 3,
-        memory: Count = 4 << 30,
+        cv: Count | None = None,
+        memory: Count | None = None,
         monotone: Annotated[dict[str, int] | dict[int, int] | None, CheckedWith("X")] = None,
         progress: bool | StepCallback = False,
         random_state: RandomSeed = 0,
@@ -185,6 +222,8 @@ class AutoRanker(SumOfRankers):
         sample_weight: ArrayLike | None = None,
         *,
         time: Any = None,
+        pairs: Any = None,
+        pair_weight: ArrayLike | None = None,
         **others: Never,
     ) -> Self:
         """Try the families, choose, measure the choice, and fit it to all data.
@@ -204,6 +243,12 @@ class AutoRanker(SumOfRankers):
             X that holds them. Every choice is then made on later queries than were learned from,
             and `honest_value_` measured on later ones still. Queries of the same date stay
             together, and a query is as late as the latest of its items.
+        pairs : (n_pairs, 2), or comparisons by name as in `read_comparisons`, optional
+            Comparisons in place of `y`: rows of X, winner first. RankRLS, RankSVM, `PreferenceGP`
+            and trees are then chosen among and added up by the log-loss of held-out comparisons,
+            whatever `measure` says, and differences of scores are log-odds of answers.
+        pair_weight : (n_pairs,), optional
+            How often each comparison was recorded.
         """
         refuse_other_arguments(others)
         given = checked(self)
@@ -212,13 +257,23 @@ class AutoRanker(SumOfRankers):
         (dates,) = read_columns(X, time=time)
         dates_in = (time,) if isinstance(time, str) else ()
         raw = RawColumns(given.features, given.categories, dates_in)
-        rows, data = read_training(self, X, y, qid, sample_weight, raw=raw)
+        given_pairs = {"pairs": pairs, "pair_weight": pair_weight}
+        rows, data = read_training(self, X, y, qid, sample_weight, **given_pairs, raw=raw)
+        self.is_of_comparisons_ = not data.is_scored
+        if not data.is_scored:
+            if dates is not None:
+                raise InvalidInputError(
+                    "`time` must come with scores `y`: got comparisons (`pairs`). Leave it out."
+                )
+            self._fit_comparisons(rows, data, deadline)
+            return self
         data.single_output("Fit one AutoRanker per output.")
         days = None if dates is None else _days(on_host(dates), data.n_items)
         # encode categories, fill blanks, draw the folds
-        self.preparation_, prepared_rows = fit_preparation(rows, data)
+        self.preparation_, prepared_rows = fit_preparation(rows, data, crosses=True)
         trial = given._trial(prepared_rows, data, deadline, days)
-        trial = replace(trial, monotone=self._directions())
+        crosses = tuple(crosses_of(self.preparation_))
+        trial = replace(trial, monotone=self._directions(), crosses=crosses)
         # for each fold, rows that were encoded without its scores
         without = prepared_without(self.preparation_, rows, data, trial.folds)
         trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
@@ -235,13 +290,117 @@ class AutoRanker(SumOfRankers):
         self._remember(data)
         return self
 
-    def _conclude(self, board: Board) -> None:
-        """Choose and weigh families, fit them to all data, and measure the choice."""
+    def _fit_comparisons(self, rows: NDArray[Any], data: TrainingData, deadline: float) -> None:
+        """Choose among families by the log-loss of held-out comparisons."""
+        rng = generator(self.random_state)
+        few = int(np.clip(ITEMS_OF_FOLDS // len(data.comparisons[0]), *FOLDS))
+        folds = folds_of_comparisons(data, self.cv or few, rng)
+        # categories are encoded by the share of answers that items won, those of other folds
+        kept = [folds.learned_from(k) for k in range(folds.n_folds)]
+        prepared_rows = []
+        for known in [*kept, folds.fold >= 0]:
+            scored = TrainingData.of(
+                data.n_items, net_wins(data, known), data.queries if data.has_qid else None
+            )
+            self.preparation_, of_fold = fit_preparation(rows, scored)
+            prepared_rows.append(of_fold)
+        directions = self._directions()
+        seed = int(rng.integers(2**31 - 1))
+        trial = PairTrial(tuple(prepared_rows), data, folds, seed, deadline, directions)
+        with arrays_between_steps(), warnings.catch_warnings():
+            for category in (ConvergenceWarning, FeatureScaleWarning):
+                warnings.simplefilter("ignore", category)
+            board = self._search_pairs(trial)
+            try:
+                self._conclude(board)
+            except KeyboardInterrupt:  # what is fitted by now has to do
+                self.ending_reason_ = "interrupted"
+                self._conclude(board.of_fitted())
+        self._remember(data)
+
+    def _search_pairs(self, trial: PairTrial) -> PairBoard:
+        """Try one family after another until all are tried or time is up."""
+        board = PairBoard(trial, [])
+        self.ending_reason_ = "done"
+        with steps_shown(self.progress, "AutoRanker", len(PAIR_FAMILIES), str) as on_step:
+            try:
+                for number, family in enumerate(PAIR_FAMILIES):
+                    step = Step(number, float("nan"), label=f"{board.news()}trying {family.name}")
+                    stop = on_step is not None and wants_to_stop(on_step(step))
+                    if board.known and (stop or trial.is_over()):
+                        self.ending_reason_ = "callback" if stop else "time"
+                        break
+                    board.tried.append(try_pair_family(family, trial))
+            except KeyboardInterrupt:
+                if not board.known:
+                    raise
+                self.ending_reason_ = "interrupted"
+        return board
+
+    def best_set(self, X: Any, qid: ArrayLike | None = None, *, coverage: float = 0.9) -> BoolArray:
+        """Return which items are in the set of their query that contains its best item.
+
+        Parameters
+        ----------
+        X, qid
+            As in `predict`.
+        coverage : float
+            With what probability a set contains the best item, or one of equal grade: so it was on
+            held-out queries, and so it is on new ones that are like them.
+
+        Returns
+        -------
+        is_in_set : (n_items,) of bool
+        """
+        scores = on_host(self.predict(X, qid=qid))
+        if self.next_query_ is None:
+            raise InvalidInputError(
+                "`best_set` must be of a ranker that learned from scores of at least 10 queries: "
+                "this one has no held-out queries."
+            )
+        (qid,) = read_columns(X, qid=qid)
+        queries = Queries.of(on_host(qid), len(scores))
+        return self.next_query_.best_set(scores, queries, coverage)
+
+    def predict_pair(self, X1: Any, X2: Any) -> FloatArray:
+        """Return the probability that each row of X1 beats the same row of X2.
+
+        For a ranker of comparisons without queries, whose differences of scores are log-odds.
+
+        Parameters
+        ----------
+        X1, X2 : (n_pairs, n_features)
+            The items to compare.
+        """
+        check_is_fitted(self)
+        if self.compares_items_:
+            raise InvalidInputError(
+                "`predict_pair` must be of a ranker that learned from comparisons (`pairs`) "
+                "without queries: this one compares the items of a query. Use PairCalibration on "
+                "held-out comparisons."
+            )
+        return PairCalibration(self, 1.0).predict_pair(X1, X2)
+
+    @property
+    def compares_items_(self) -> bool:
+        """Whether the score of a row depends on the other rows of its query.
+
+        After comparisons without queries only blanks are filled from the other rows.
+        """
+        return self.fitted_with_qid_ or not self.is_of_comparisons_
+
+    def _conclude(self, board: Any) -> None:
+        """Choose and weigh families, fit them to all data, and measure the choice.
+
+        The board is one of queries or of comparisons.
+        """
         choice = board.choice()
         self.members_, self.member_weights_ = board.fitted(choice)
         self.leaderboard_ = board.leaderboard(choice)
         # value of the choice on queries that it was not chosen by
-        unseen = board.unseen_values()
+        scores = board.unseen_scores()
+        unseen = board.unseen_values(scores)
+        self.next_query_ = board.next_query(scores, unseen)
         self.honest_value_ = board.honest_value(unseen)
         self.best_column_, self.best_alone_ = board.best_column(unseen)
 
@@ -291,9 +450,10 @@ class AutoRanker(SumOfRankers):
                 "to hold out items."
             )
         if days is None:
-            folds = Folds.random(self.cv, groups, rng)
+            wanted = min(ITEMS_OF_FOLDS // data.n_items, CELLS_OF_FOLDS // max(X.size, 1))
+            folds = Folds.random(self.cv or int(np.clip(wanted, *FOLDS)), groups, rng)
         else:
-            folds = Folds.forward(self.cv, groups, days)
+            folds = Folds.forward(self.cv or FOLDS[0], groups, days)
         held = np.flatnonzero(folds.fold >= 0)
         judged = data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
         seed = int(rng.integers(2**31 - 1))
@@ -302,13 +462,14 @@ class AutoRanker(SumOfRankers):
     def _search(self, trial: Trial) -> Board:
         """Try one family after another until all are tried or time is up."""
         board = Board(trial, [])
+        memory = self.memory or int(SHARE_OF_MEMORY * memory_of_host())
         self.ending_reason_ = "done"
         with steps_shown(self.progress, "AutoRanker", len(FAMILIES), str) as on_step:
             try:
                 for number, family in enumerate(FAMILIES):
                     if self._is_over(board, on_step, number, family):
                         break
-                    board.tried.append(try_family(family, trial, self.memory))
+                    board.tried.append(try_family(family, trial, memory))
             except KeyboardInterrupt:
                 if not board.known:
                     raise
@@ -360,6 +521,7 @@ class AutoRanker(SumOfRankers):
                 str(self.honest_value_),
                 f"The best feature by itself, {alone.name}: {alone.value:.4f} on the same "
                 f"{self.honest_value_.unit}{test}.",
+                *self._said_of_next_query(),
                 "",
                 str(self.leaderboard_),
                 "",
@@ -369,6 +531,13 @@ class AutoRanker(SumOfRankers):
                 *self._said_of_time(),
             ]
         )
+
+    def _said_of_next_query(self) -> list[str]:
+        """Say what one new query may expect."""
+        if self.next_query_ is None:
+            return []
+        low, high = self.next_query_.interval()
+        return [f"One new query: {low:.4f} to {high:.4f} with 90 %."]
 
     def _said_of_time(self) -> list[str]:
         """Say whether dates decided what was learned from, or that some could have."""

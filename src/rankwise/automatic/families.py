@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import Gaussian, Kernel, Linear
@@ -29,7 +30,12 @@ from rankwise.rankers.trees.boosted_ranker import (
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.ties import equal_ties
-from rankwise.transformers.numeric import WithinQueryRanks, WithinQueryScaler
+from rankwise.transformers.numeric import (
+    WithinQueryRanks,
+    WithinQueryScaler,
+    ranks_within_queries,
+)
+from rankwise.transformers.rows import KeptFeatures
 
 N_BASIS = 200
 """Basis rows of Gaussian kernels, at most."""
@@ -39,6 +45,9 @@ KERNEL_ALPHAS: FloatArray = np.exp2(np.arange(-8.0, 9.0, 2.0))
 HINGE_CS = (0.001, 0.01, 0.1)
 DORM_CS = (0.01,)
 KERNEL_DORM_CS = (0.01, 0.3)
+
+MANY_CELLS = 10_000_000
+"""Number of cells from which single features are not tried."""
 
 STAGE = 10
 """Trees per stage."""
@@ -53,14 +62,42 @@ FEATURE_SHARE, LEAST_FEATURES, FEATURES_OF_TREE = 0.3, 4, 40
 MANY_ITEMS = 50_000
 """Number of items from which trees are more, have more leaves, and see finer values."""
 
-FeatureSet: TypeAlias = Literal["scaled", "ranked", "raw_ranked"]
+FeatureSet: TypeAlias = Literal["scaled", "ranked", "raw_ranked", "crossed", "raw_ranked_crossed"]
 
 STEPS: dict[FeatureSet, list[Callable[[], Any]]] = {
     "scaled": [WithinQueryScaler],
+    "crossed": [WithinQueryScaler],
     "ranked": [WithinQueryScaler, partial(WithinQueryRanks, "values_and_ranks")],
     "raw_ranked": [partial(WithinQueryRanks, "values_and_ranks")],
+    "raw_ranked_crossed": [partial(WithinQueryRanks, "values_and_ranks")],
 }
 """How each set of features is made: scaled in the query, these with their ranks, raw with ranks."""
+
+CROSSED: dict[FeatureSet, FeatureSet] = {"scaled": "crossed", "raw_ranked": "raw_ranked_crossed"}
+"""The same with crosses of categories, which all other sets leave out."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class SingleFeature:
+    """A feature as a ranker by itself.
+
+    Parameters
+    ----------
+    at : int
+        Its position.
+    is_down : bool
+        Whether its lowest values come first.
+    value : float
+        Its mean value.
+    values : (n_judged,)
+        Its value in every query.
+    """
+
+    at: int
+    is_down: bool
+    value: float
+    values: FloatArray
 
 
 @final
@@ -89,6 +126,8 @@ class Trial:
         share their rows.
     monotone : tuple of int
         The features in which scores may only rise (1) or fall (-1); 0 for others. May be shorter.
+    crosses : tuple of int
+        The features that come with crosses of categories.
     """
 
     X: FloatArray
@@ -100,6 +139,7 @@ class Trial:
     deadline: float
     without: tuple["Trial", ...] = ()
     monotone: tuple[int, ...] = ()
+    crosses: tuple[int, ...] = ()
 
     def for_fold(self, fold: int) -> "Trial":
         """Return the trial whose rows a fold is held out of."""
@@ -113,7 +153,16 @@ class Trial:
     @property
     def n_basis(self) -> int:
         """Number of basis rows: fewer for few features, which make simpler functions."""
-        return min(N_BASIS, self.data.n_items, 50 + 10 * self.X.shape[1])
+        return min(N_BASIS, self.data.n_items, 50 + 10 * len(self.plain))
+
+    @property
+    def plain(self) -> list[int]:
+        """The features without crosses."""
+        return [j for j in range(self.X.shape[1]) if j not in self.crosses]
+
+    def with_crosses(self, kind: FeatureSet) -> list[FeatureSet]:
+        """Return a set of features, and the same with crosses if there are any."""
+        return [kind, CROSSED[kind]] if self.crosses and kind in CROSSED else [kind]
 
     def is_over(self) -> bool:
         """Return whether time is up."""
@@ -140,7 +189,10 @@ class Trial:
     def _transformed(self, kind: FeatureSet) -> list[tuple[Any, FloatArray]]:
         """Return each transformer with its output; sets with equal first steps share them."""
         rows, chain, name = self.X, [], ""
-        for make in STEPS[kind]:
+        makers = list(STEPS[kind])
+        if self.crosses and kind not in CROSSED.values():
+            makers.insert(0, partial(KeptFeatures, self.plain))
+        for make in makers:
             step = make()
             name += f" {step!r}"
             make_step = partial(_fit_transform, step, rows, self.data)
@@ -172,11 +224,15 @@ class Trial:
         """Whether trees are more, have more leaves, and see finer values."""
         return self.data.n_items >= MANY_ITEMS
 
-    @cached_property
-    def trees(self) -> TreeProblem:
-        """The raw features and their ranks, in bins."""
-        bins = 255 if self.has_many_items else 63
-        return TreeProblem.of(self.features("raw_ranked"), self.data, max_bins=bins)
+    @property
+    def max_bins(self) -> int:
+        """How finely trees see features."""
+        return 255 if self.has_many_items else 63
+
+    def trees(self, kind: FeatureSet) -> TreeProblem:
+        """Return raw features and their ranks, in bins."""
+        make = partial(TreeProblem.of, self.features(kind), self.data, max_bins=self.max_bins)
+        return self.cached(f"trees {kind}", make)
 
     @cached_property
     def query_weight(self) -> FloatArray:
@@ -211,6 +267,30 @@ class Trial:
         """Return the overall value of a score vector of the judged items; larger is better."""
         return float(weighted_mean(self.values(scores[None]), self.query_weight)[0])
 
+    @cached_property
+    def columns(self) -> FloatArray:
+        """The features of the judged items, each as prepared without the fold of the item."""
+        if not self.without:
+            return self.X[self.judged_rows]
+        found = np.empty((self.data.n_items, self.X.shape[1]))
+        for fold in range(self.folds.n_folds):
+            rows = np.flatnonzero(self.folds.fold == fold)
+            found[rows] = self.for_fold(fold).X[rows]
+        return found[self.judged_rows]
+
+    @cached_property
+    def best_column(self) -> SingleFeature:
+        """The feature that ranks best by itself, up or down."""
+        best: SingleFeature | None = None
+        for j, column in enumerate(self.columns.T):
+            both = self.values(np.stack([column, -column]))
+            means = np.nan_to_num(weighted_mean(both, self.query_weight), nan=-np.inf)
+            down = int(means.argmax())
+            if best is None or means[down] > best.value:
+                best = SingleFeature(j, bool(down), float(means[down]), both[down])
+        assert best is not None
+        return best
+
     def pipeline(self, kind: FeatureSet, ranker: Ranker) -> RankerPipeline:
         """Put transformers before a ranker that was fitted to their output."""
         return join_fitted([*self.steps(kind), ranker], self.X, self.data)
@@ -232,10 +312,13 @@ class SettingsPath:
         Every item scored by a model that has not seen its fold.
     fit : function
         Takes the number of a setting and returns a ranker fitted to all items.
+    is_grid : bool
+        Whether settings follow each other, so that neighbours are nearly as good.
     """
 
     scores: FloatArray
     fit: Callable[[int], RankerPipeline]
+    is_grid: bool = True
 
 
 Search: TypeAlias = Callable[[Trial], list[SettingsPath]]
@@ -268,17 +351,18 @@ def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = F
     """RankRLS in closed form, with all alphas and some ways to treat ties."""
     alphas = KERNEL_ALPHAS if gaussian else ALPHAS
 
-    def search(trial: Trial) -> list[SettingsPath]:
+    def path(trial: Trial, features: FeatureSet, tie_rule: Ties) -> SettingsPath:
         def make_space(rows: Trial) -> FunctionSpace:
-            return rows.space(kind, gaussian=gaussian)
+            return rows.space(features, gaussian=gaussian)
 
-        return [
-            SettingsPath(
-                _held_out_scores(trial, make_space, alphas, tie_rule),
-                partial(_fit_rls, trial, kind, alphas, tie_rule, gaussian=gaussian),
-            )
-            for tie_rule in ties
-        ]
+        return SettingsPath(
+            _held_out_scores(trial, make_space, alphas, tie_rule),
+            partial(_fit_rls, trial, features, alphas, tie_rule, gaussian=gaussian),
+        )
+
+    def search(trial: Trial) -> list[SettingsPath]:
+        kinds = [kind] if gaussian else trial.with_crosses(kind)
+        return [path(trial, features, tie_rule) for features in kinds for tie_rule in ties]
 
     return search
 
@@ -406,17 +490,44 @@ def _uninterrupted(rankers: Sequence[Any]) -> Sequence[Any]:
     return rankers
 
 
+def _single(trial: Trial) -> list[SettingsPath]:
+    """Rank by one feature, up or down."""
+    columns = trial.columns
+    if columns.size > MANY_CELLS:
+        raise InvalidInputError(f"there are more than {MANY_CELLS:,} cells to look at one by one.")
+    ranks = ranks_within_queries(columns, trial.judged).T
+    found = []
+    for sign in (1.0, -1.0):
+        scores = np.full((len(ranks), trial.data.n_items), np.nan)
+        scores[:, trial.judged_rows] = sign * ranks
+        fit = partial(_fit_single, trial, sign)
+        found.append(SettingsPath(scores, fit, is_grid=False))
+    return found
+
+
+def _fit_single(trial: Trial, sign: float, column: int) -> RankerPipeline:
+    """Return the ranks of a feature, with a sign: what is learned is their own order."""
+    kept, ranked = KeptFeatures([column]), WithinQueryRanks()
+    queries = trial.data.queries if trial.data.has_qid else None
+    ranks = ranked.fit_transform(kept.fit_transform(trial.X, qid=queries), qid=queries)
+    ranker = RankRLS().fit(ranks, sign * ranks[:, 0], trial.qid)
+    return join_fitted([kept, ranked, ranker], trial.X, trial.data)
+
+
 def _trees(loss: Any) -> Search:
     """Boosted trees, all folds side by side until the held-out value stops rising."""
 
     def search(trial: Trial) -> list[SettingsPath]:
-        width = trial.features("raw_ranked").shape[1]
-        wanted = np.clip(FEATURE_SHARE * width, LEAST_FEATURES, FEATURES_OF_TREE)
-        # few features for each tree, or all: the first trees tell which to go on with
-        shares = sorted({float(min(wanted / width, 1.0)), 1.0})
-        grown = [_Growing(trial, _tree_ranker(trial, loss, share)) for share in shares]
+        # few features for each tree or all, with crosses or without: the first trees tell which
+        # to go on with
+        grown = []
+        for kind in trial.with_crosses("raw_ranked"):
+            width = trial.features(kind).shape[1]
+            wanted = np.clip(FEATURE_SHARE * width, LEAST_FEATURES, FEATURES_OF_TREE)
+            shares = sorted({float(min(wanted / width, 1.0)), 1.0})
+            grown += [_Growing(trial, kind, _tree_ranker(trial, kind, loss, s)) for s in shares]
         for one in grown:
-            one.grow(RACE[trial.has_many_items] if len(shares) > 1 else 0)
+            one.grow(RACE[trial.has_many_items] if len(grown) > 1 else 0)
         best = max(grown, key=lambda one: max(one.values, default=0.0))
         for one in grown:
             if one is not best:
@@ -427,7 +538,7 @@ def _trees(loss: Any) -> Search:
     return search
 
 
-def _tree_ranker(trial: Trial, loss: Any, share: float) -> BoostedRanker:
+def _tree_ranker(trial: Trial, kind: FeatureSet, loss: Any, share: float) -> BoostedRanker:
     """Return a ranker of many small trees, whose number the held-out value chooses."""
     return BoostedRanker(
         loss,
@@ -435,18 +546,18 @@ def _tree_ranker(trial: Trial, loss: Any, share: float) -> BoostedRanker:
         learning_rate=0.1,
         max_leaf_nodes=31 if trial.has_many_items else 15,
         feature_share=share,
-        max_bins=trial.trees.max_bins,
-        monotone=_of_values_and_ranks(trial),
+        max_bins=trial.max_bins,
+        monotone=_of_values_and_ranks(trial, kind),
         early_stopping=False,
         measure=trial.measure,
         random_state=trial.seed,
     )
 
 
-def _of_values_and_ranks(trial: Trial) -> dict[int, int] | None:
+def _of_values_and_ranks(trial: Trial, kind: FeatureSet) -> dict[int, int] | None:
     """Return the directions of features and of their ranks in the query."""
     directions = {j: sign for j, sign in enumerate(trial.monotone) if sign != 0}
-    width = trial.X.shape[1]
+    width = trial.features(kind).shape[1] // 2
     return directions | {width + j: sign for j, sign in directions.items()} or None
 
 
@@ -454,9 +565,9 @@ def _of_values_and_ranks(trial: Trial) -> dict[int, int] | None:
 class _Growing:
     """Trees of all folds that can go on growing, with the held-out scores of each stage."""
 
-    def __init__(self, trial: Trial, ranker: BoostedRanker) -> None:
-        problems = [trial.for_fold(k).trees for k in range(trial.folds.n_folds)]
-        self.trial, self.ranker = trial, ranker
+    def __init__(self, trial: Trial, kind: FeatureSet, ranker: BoostedRanker) -> None:
+        problems = [trial.for_fold(k).trees(kind) for k in range(trial.folds.n_folds)]
+        self.trial, self.kind, self.ranker = trial, kind, ranker
         self.stages: list[FloatArray] = []
         self.values: list[float] = []
         self._next = staged_scores(problems, ranker, trial.folds, STAGE)
@@ -478,7 +589,7 @@ class _Growing:
     def fit(self, k: int) -> RankerPipeline:
         """Grow as many trees from all data as a stage had."""
         chosen = BoostedRanker(**{**self.ranker.get_params(), "n_trees": (k + 1) * STAGE})
-        return self.trial.pipeline("raw_ranked", fit_to_problem(chosen, self.trial.trees))
+        return self.trial.pipeline(self.kind, fit_to_problem(chosen, self.trial.trees(self.kind)))
 
 
 def _row_bytes(n_features: int) -> int:
@@ -492,6 +603,7 @@ def _kernel_bytes(n_features: int) -> int:
 FAMILIES = (
     Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes),
     Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes, True),
+    Family("single feature", _single, _row_bytes),
     Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes),
     Family("RankSVM", _hinge("scaled"), _row_bytes),
     Family("Gaussian RankRLS", _least_squares("scaled", ["drop"], gaussian=True),

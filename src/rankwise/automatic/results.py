@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
+from rankwise.core.display import Result, columns_of, decimals, label_bars, plain
 from rankwise.core.storable import storable
 
 
@@ -51,7 +52,7 @@ class RankerEntry:
 @storable
 @final
 @dataclass(frozen=True)
-class RankerLeaderboard:
+class RankerLeaderboard(Result):
     """Hold everything that was tried, best first; prints as a table.
 
     Parameters
@@ -83,6 +84,38 @@ class RankerLeaderboard:
             _line(entry, width, is_sum=number == 0) for number, entry in enumerate(self.entries)
         ]
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return f"RankerLeaderboard({self.measure}, {len(self.entries)} entries)"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything in types that JSON can hold; numbers that are none are None."""
+        entries = [
+            {name: plain(value) for name, value in vars(one).items()} for one in self.entries
+        ]
+        return {"measure": self.measure, "entries": entries}
+
+    def _columns(self) -> dict[str, Any]:
+        return columns_of(self.to_dict()["entries"])
+
+    def _cells(self) -> list[list[str]]:
+        rows = [["", "value", "95 % interval", "in sum", "seconds", ""]]
+        for one in self.entries:
+            interval = f"{decimals(one.low)} to {decimals(one.high)}"
+            shares = [decimals(one.weight, 2), decimals(one.seconds, 1)]
+            rows.append([one.name, decimals(one.value), interval, *shares, one.note])
+        return rows
+
+    def _caption(self) -> str:
+        return f"{self.measure}, held out"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the value of everything that was tried, with its interval."""
+        tried = [one for one in self.entries if not one.note]
+        ends = [[one.value - one.low for one in tried], [one.high - one.value for one in tried]]
+        ax.errorbar([one.value for one in tried], range(len(tried)), xerr=ends, fmt="o", capsize=3)
+        label_bars(ax, [one.name for one in tried])
+        ax.set_xlabel(f"{self._caption()}, 95 % interval")
 
 
 def _line(entry: RankerEntry, width: int, *, is_sum: bool) -> str:

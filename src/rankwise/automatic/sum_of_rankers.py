@@ -40,11 +40,13 @@ def arrays_between_steps() -> AbstractContextManager[None]:
     return config_context(transform_output="default")
 
 
-def fit_preparation(X: NDArray[Any], data: TrainingData) -> tuple[list[Any], FloatArray]:
+def fit_preparation(
+    X: NDArray[Any], data: TrainingData, *, crosses: bool = False
+) -> tuple[list[Any], FloatArray]:
     """Return the fitted transformers that rows need, and the transformed rows.
 
-    Texts are matched with those of their queries, and categories encoded, if there are any. Blanks
-    are always filled, so that later rows may have some.
+    Texts are matched with those of their queries, and categories encoded, if there are any, with
+    crosses if wanted. Blanks are always filled, so that later rows may have some.
     """
     steps: list[Any] = []
     with arrays_between_steps():
@@ -52,12 +54,21 @@ def fit_preparation(X: NDArray[Any], data: TrainingData) -> tuple[list[Any], Flo
             X = texts.fit_transform(X, data.scores, _given_queries(data))
             steps.append(texts)
         if X.dtype.kind in "OUS":
-            encoder = WithinQueryEncoder()
+            encoder = WithinQueryEncoder(crosses="auto" if crosses else None)
             X = encoder.fit_transform(X, data.scores, _given_queries(data))
             steps.append(encoder)
         imputer = WithinQueryImputer(add_indicator=True)
         steps.append(imputer)
         return steps, imputer.fit_transform(X, data.scores, data.queries)
+
+
+def crosses_of(steps: list[Any]) -> range:
+    """Return the prepared features that come with crosses of categories."""
+    for step in steps:
+        if isinstance(step, WithinQueryEncoder) and len(step.crosses_) > 0:
+            n_added = len(step.crosses_) + len(step.columns_)
+            return range(step.n_features_in_, step.n_features_in_ + n_added)
+    return range(0)
 
 
 def _texts_of(X: NDArray[Any], data: TrainingData) -> TextFeatures | None:
@@ -80,8 +91,8 @@ def prepared_without(
     step learns from scores or texts, so that all folds can share their rows.
     """
     texts = [step for step in steps if isinstance(step, TextFeatures)]
-    columns = [c for step in steps if isinstance(step, WithinQueryEncoder) for c in step.columns_]
-    if not columns and not texts:
+    encoders = [step for step in steps if isinstance(step, WithinQueryEncoder) and step.columns_]
+    if not encoders and not texts:
         return []
     found = []
     for fold in range(folds.n_folds):
@@ -94,14 +105,23 @@ def prepared_without(
                 matched = clone(step).fit(rows[kept], qid=_given_queries(learned))
                 rows = matched.transform(rows, _given_queries(data))
             # rows learned from are encoded by each other, held-out rows by all of them
-            if columns:
-                encoder, encoded = WithinQueryEncoder(columns), np.zeros(rows.shape)
+            for known in encoders:
+                encoder = _with_columns_of(known)
                 of_kept = rows[kept], learned.scores, _given_queries(learned)
-                encoded[kept] = encoder.fit_transform(*of_kept)
+                of_kept = encoder.fit_transform(*of_kept)
+                encoded = np.zeros((len(rows), of_kept.shape[1]))
+                encoded[kept] = of_kept
                 encoded[out] = encoder.transform(rows[out], held.queries)
                 rows = encoded
             found.append(clone(steps[-1]).fit_transform(rows, qid=data.queries))
     return found
+
+
+def _with_columns_of(fitted: WithinQueryEncoder) -> WithinQueryEncoder:
+    """Return an encoder of the same features and crosses that is not fitted."""
+    columns = fitted.columns_
+    crosses = [(columns[a], columns[b]) for a, b in fitted.crosses_.tolist()]
+    return WithinQueryEncoder(columns, crosses=None if fitted.crosses is None else crosses)
 
 
 def _given_queries(data: TrainingData) -> Queries | None:
@@ -135,7 +155,7 @@ class SumOfRankers(Ranker, ABC):
 
     @property
     def compares_items_(self) -> bool:
-        """Whether the score of a row depends on the other rows of its query: always."""
+        """Whether the score of a row depends on the other rows of its query."""
         return True
 
     @property

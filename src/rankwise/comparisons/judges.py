@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray
-from rankwise.core.display import html_table, text_table
+from rankwise.core.display import Result, columns_of, label_bars, plain, text_table
 from rankwise.core.storable import storable
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.newton import halved
@@ -137,7 +137,7 @@ def _of_others(values: FloatArray) -> FloatArray:
 @storable
 @final
 @dataclass(frozen=True, eq=False)
-class JudgeReport:
+class JudgeReport(Result):
     """Hold what was learned about each judge.
 
     Parameters
@@ -216,7 +216,7 @@ class JudgeReport:
         order = np.argsort(-self.careless, kind="stable")
         return [
             {
-                "judge": _plain(self.names[at]),
+                "judge": plain(self.names[at]),
                 "answers": float(self.n_answers[at]),
                 "tie_rate": float(self.tie_rate[at]),
                 "reliability": float(self.reliability[at]),
@@ -227,6 +227,13 @@ class JudgeReport:
             }
             for at in order.tolist()
         ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a row of plain values for each judge, most suspect first."""
+        return {"judges": self.rows()}
+
+    def _columns(self) -> dict[str, Any]:
+        return columns_of(self.rows())
 
     def cells(self) -> list[list[str]]:
         """Return a header and a row of text for each judge, most suspect first."""
@@ -244,9 +251,17 @@ class JudgeReport:
     def __repr__(self) -> str:
         return f"JudgeReport({len(self.names)} judges)"
 
-    def _repr_html_(self) -> str:
-        return html_table(self.cells(), repr(self))
+    def _cells(self) -> list[list[str]]:
+        return self.cells()
 
+    def _caption(self) -> str:
+        return repr(self)
 
-def _plain(name: Any) -> Any:
-    return name.item() if isinstance(name, np.generic) else name
+    def _draw(self, ax: Any) -> None:
+        """Draw how closely each judge follows the scores, the most suspect on top."""
+        value, low, high = (np.array(self._columns()[k]) for k in ("reliability", "low", "high"))
+        at = np.arange(len(value))
+        ax.errorbar(value, at, xerr=[value - low, high - value], fmt="o", capsize=3)
+        label_bars(ax, [str(row["judge"]) for row in self.rows()])
+        ax.axvline(1.0, linestyle="--", color="grey")
+        ax.set_xlabel("reliability, 90% interval")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
 from math import log, pi
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,13 +17,22 @@ from scipy.special import expit, ndtr, ndtri
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, sum_by
 from rankwise.core.checks import (
-    check_choice,
-    check_count,
-    check_share,
     positions_of,
 )
-from rankwise.core.display import interval_chart, new_axes, short_label, spreadsheet_text
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.display import (
+    Result,
+    columns_of,
+    interval_chart,
+    label_bars,
+    new_axes,
+    plain,
+    spreadsheet_text,
+)
+from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, Share, check_value
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Link: TypeAlias = Literal["logit", "probit"]
 TieModel: TypeAlias = Literal["lead", "odds"]
@@ -69,6 +78,17 @@ class Effect:
     low: float
     high: float
     usual: float = 0.0
+
+    @property
+    def text(self) -> str:
+        """The estimate and its interval, in digits that tell them from 0."""
+        width = self.high - self.low
+        digits = 2 if not width > 0.0 else max(2, 1 - int(np.floor(np.log10(width))))
+        value, low, high = (
+            f"{round(number, digits) + 0.0:+.{digits}f}"
+            for number in (self.value, self.low, self.high)
+        )
+        return f"{value} ({low} to {high})"
 
     def scaled(self, unit: float) -> Self:
         """Return the same in another unit."""
@@ -154,7 +174,7 @@ def _best_of_independent(
 
 @final
 @dataclass(frozen=True, eq=False)
-class Leaderboard:
+class Leaderboard(Result):
     """Hold items in order, best first, with their scores, ranks and intervals.
 
     Build it with `rankwise.leaderboard`, or `PreferenceGP.leaderboard` for items with features.
@@ -248,7 +268,7 @@ class Leaderboard:
         **context: Any,
     ) -> Self:
         """Sort items by their scores; intervals are wider than Gaussian ones by a factor."""
-        check_share("level", level)
+        check_value("level", level, Share)
         group, covariance = context.pop("group", None), context.pop("covariance", None)
         order = np.argsort(-score, kind="stable")
         if group is None:
@@ -315,7 +335,7 @@ class Leaderboard:
         n_items : int
             Number of items to keep.
         """
-        n = check_count("n_items", n_items)
+        n = check_value("n_items", n_items, Count)
         vectors = ("names", "score", "std", "low", "high", "rank_low", "rank_high")
         kept = {name: getattr(self, name)[:n] for name in (*vectors, "best", "answers")}
         kept["group"] = None if self.group is None else self.group[:n]
@@ -502,15 +522,27 @@ class Leaderboard:
             for place, (name, score, low, high) in enumerate(columns)
         ]
 
-    def to_frame(self) -> Any:
-        """Return a pandas data frame with one row per item; needs pandas."""
-        try:
-            import pandas as pd  # noqa: PLC0415 - optional
-        except ImportError as error:
-            raise MissingExtraError("A data frame", "pandas", "frames") from error
-        return pd.DataFrame(self.rows())
+    def to_dict(self) -> dict[str, Any]:
+        """Return items, ties, effects, judges and how the table was read, as JSON can hold them."""
+        report: dict[str, Any] = {"level": self.level, "items": self.rows()}
+        report["ties"] = {"model": self.ties, "width": self.unit * self.width}
+        report["effects"] = [vars(one) for one in _shown_effects(self)]
+        report["reading"] = list(self.reading_)
+        if self.judges is not None:
+            report["judges"] = self.judges.rows()
+        return dict(plain(report))
 
-    def plot(self, ax: Any = None, most: int = 30) -> Any:
+    def _columns(self) -> dict[str, Any]:
+        return columns_of(self.rows())
+
+    def _cells(self) -> list[list[str]]:
+        header, body = self.cells()
+        return [header, *body]
+
+    def _caption(self) -> str:
+        return f"{self.n_items} items"
+
+    def plot(self, ax: Axes | None = None, most: int = 30) -> Axes:
         """Draw the scores with their intervals, best on top; return the axes.
 
         Needs matplotlib.
@@ -523,14 +555,16 @@ class Leaderboard:
             Largest number of items to draw, starting with the best.
         """
         ax = ax if ax is not None else new_axes()
-        shown = self.rows()[: check_count("most", most)]
+        self._draw(ax, most)
+        return ax
+
+    def _draw(self, ax: Any, most: int = 30) -> None:
+        shown = self.rows()[: check_value("most", most, Count)]
         at = np.arange(len(shown))
         score, low, high = (np.array([row[k] for row in shown]) for k in ("score", "low", "high"))
         ax.errorbar(score, at, xerr=[score - low, high - score], fmt="o", capsize=3)
-        ax.set_yticks(at, [short_label(str(row["item"])) for row in shown])
-        ax.invert_yaxis()
+        label_bars(ax, [str(row["item"]) for row in shown])
         ax.set_xlabel(f"score, {self.level:.0%} interval")
-        return ax
 
     def chart(self, most: int = 100) -> str:
         """Return the scores with their intervals as an SVG drawing, best on top.
@@ -540,7 +574,7 @@ class Leaderboard:
         most : int
             Largest number of items to draw, starting with the best.
         """
-        shown = self.rows()[: check_count("most", most)]
+        shown = self.rows()[: check_value("most", most, Count)]
         what = f"all {self.n_items} items" if len(shown) == self.n_items else f"the best {most}"
         names = [f"{row['rank']} {row['item']}" for row in shown]  # cut names may be alike
         score, low, high = ([row[k] for row in shown] for k in ("score", "low", "high"))
@@ -548,7 +582,7 @@ class Leaderboard:
         return interval_chart(names, score, low, high, text)
 
     def _repr_html_(self) -> str:
-        return f"{self.chart()}\n{self.format('html')}"
+        return f"{self.chart()}\n{super()._repr_html_()}"
 
     def format(self, kind: LeaderboardFormat = "text") -> str:
         """Return the leaderboard as text, Markdown, CSV, JSON or an HTML table.
@@ -564,7 +598,7 @@ class Leaderboard:
             "json": _json,
             "html": _html,
         }
-        check_choice("kind", kind, tuple(writers))
+        check_value("kind", kind, LeaderboardFormat)
         return writers[kind](self)
 
     @property
@@ -650,10 +684,7 @@ def _text(board: Leaderboard) -> str:
             for place, (cell, width) in enumerate(zip(row, widths, strict=True))
         ]
         lines.append("  ".join(parts).rstrip())
-    lines += [
-        f"{one.name}: {one.value:+.2f} ({one.low:+.2f} to {one.high:+.2f})"
-        for one in _shown_effects(board)
-    ]
+    lines += [f"{one.name}: {one.text}" for one in _shown_effects(board)]
     if board.n_groups > 1:
         lines.append(
             f"{board.n_groups} groups of items never met: ranks and probabilities hold inside "
@@ -683,13 +714,7 @@ def _csv(board: Leaderboard) -> str:
 
 
 def _json(board: Leaderboard) -> str:
-    report: dict[str, Any] = {"level": board.level, "items": board.rows()}
-    report["ties"] = {"model": board.ties, "width": board.unit * board.width}
-    report["effects"] = [vars(one) for one in _shown_effects(board)]
-    report["reading"] = list(board.reading_)
-    if board.judges is not None:
-        report["judges"] = board.judges.rows()
-    return json.dumps(report, indent=2, default=str)
+    return json.dumps(board.to_dict(), indent=2)
 
 
 def _html(board: Leaderboard) -> str:

@@ -234,7 +234,7 @@ def check_pairs(pairs: ArrayLike | None, n_items: int | None) -> IntArray:
         raise InvalidInputError(
             f"`pairs` must hold integer positions of rows of `X`: got dtype {values.dtype}."
         )
-    limit = int(values.max()) + 1 if n_items is None else check_count("n_items", n_items)
+    limit = int(values.max()) + 1 if n_items is None else n_items
     outside = ((values < 0) | (values >= limit)).any(axis=1)
     if outside.any():
         bad = int(np.argmax(outside))
@@ -249,15 +249,6 @@ def check_pairs(pairs: ArrayLike | None, n_items: int | None) -> IntArray:
             f"{int(values[bad, 0])} with itself. Leave such pairs out."
         )
     return values.astype(np.intp, copy=False)
-
-
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse a value that is not one of the named choices."""
-    if not isinstance(value, str) or value not in choices:
-        known = ", ".join(repr(choice) for choice in choices)
-        raise InvalidInputError(
-            f"`{name}` must be one of {known}: got {value!r}.{hint(value, choices)}"
-        )
 
 
 def entries_of(value: Any) -> list[Any]:
@@ -301,14 +292,6 @@ def _is_among(name: Any, known: Mapping[Any, Any]) -> bool:
         return False
 
 
-def check_share(name: str, value: object) -> float:
-    """Return a number between 0 and 1, neither of them included."""
-    number = real_number(value)
-    if not 0.0 < number < 1.0:
-        raise InvalidInputError(f"`{name}` must lie between 0 and 1 (excluded): got {value!r}.")
-    return number
-
-
 def check_flag(name: str, value: object) -> None:
     """Refuse an array or a list for a boolean option."""
     is_one = not isinstance(value, np.ndarray | list | tuple | Mapping)
@@ -342,26 +325,3 @@ def real_number(value: object) -> float:
         return float(value) if is_real else float("nan")  # type: ignore[arg-type]
     except OverflowError:  # beyond all doubles
         return float("nan")
-
-
-def check_positive(name: str, value: object, remedy: str) -> float:
-    """Return a finite number above zero."""
-    number = real_number(value)
-    if isinstance(value, bool) or not np.isfinite(number) or number <= 0:
-        raise InvalidInputError(
-            f"`{name}` must be a finite number above 0: got {value!r}. {remedy}"
-        )
-    return number
-
-
-def check_count(name: str, value: object, most: int | None = None) -> int:
-    """Return a whole number above 0, and at most ``most``."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or int(value) < 1:  # type: ignore[call-overload]
-        raise InvalidInputError(f"`{name}` must be a whole number above 0: got {value!r}.")
-    if int(value) >= 2**63:  # type: ignore[call-overload]
-        n_digits = len(str(value))
-        raise InvalidInputError(f"`{name}` must be below 2**63: got one of {n_digits} digits.")
-    if most is not None and int(value) > most:  # type: ignore[call-overload]
-        raise InvalidInputError(f"`{name}` must be at most {most:,}: got {value:,}.")
-    return int(value)  # type: ignore[call-overload]

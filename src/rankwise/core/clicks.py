@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, IntArray, freeze, sum_by
-from rankwise.core.checks import as_array, as_floats, check_count, check_length, check_positive
+from rankwise.core.checks import as_array, as_floats, check_length
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Advice, Count, Positive, check_call
 from rankwise.core.queries import Queries
 
 
@@ -16,8 +19,8 @@ def click_propensities(
     clicked: ArrayLike,
     item: ArrayLike | None = None,
     *,
-    max_iter: int = 500,
-    tol: float = 1e-6,
+    max_iter: Count = 500,
+    tol: Annotated[float, Positive(), Advice("It is a change.")] = 1e-6,
 ) -> FloatArray:
     r"""Estimate the probability that users look at each position, relative to the first.
 
@@ -70,13 +73,13 @@ def click_propensities(
     [1.0, 0.5, 0.2]
     """
     places, clicks = _check_log(position, clicked)
-    rule = check_count("max_iter", max_iter), check_positive("tol", tol, "It is a change.")
+    check_call(click_propensities, max_iter=max_iter, tol=tol)
     if item is None:
         seen = np.bincount(places).astype(float)
         rate = sum_by(places, clicks, len(seen)) / np.where(seen > 0, seen, np.nan)
         return freeze(rate / rate[0])
     items = Queries.of(item, len(places), "item", "position")
-    return freeze(_expectation_maximisation(places, clicks, items, *rule))
+    return freeze(_expectation_maximisation(places, clicks, items, max_iter, tol))
 
 
 def _expectation_maximisation(

@@ -1,13 +1,21 @@
 """Results as people look at them: aligned text, a small HTML table, a data frame, a drawing."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import fields
 from html import escape
-from math import ceil, floor, log10
-from typing import Any
+from math import ceil, floor, isfinite, log10
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from rankwise.core.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pandas import DataFrame
 
 Row = Sequence[str]
 
@@ -136,6 +144,21 @@ def interval_chart(
     )
 
 
+def plain(value: Any) -> Any:
+    """Return a value in types that JSON can hold: arrays are lists, NaN and infinity are None."""
+    if isinstance(value, Result):
+        return value.to_dict()
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, Mapping):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    return value if value is None or isinstance(value, bool | int | str) else str(value)
+
+
 def new_axes() -> Any:
     """Return axes to draw on; matplotlib is needed here and nowhere else."""
     try:
@@ -143,6 +166,25 @@ def new_axes() -> Any:
     except ImportError as error:
         raise MissingExtraError("Plotting", "matplotlib", "plot") from error
     return plt.subplots()[1]
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return rows that have the same keys as columns."""
+    return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
+
+
+def draw_interval(ax: Any, value: float, low: float, high: float, label: str) -> None:
+    """Draw one value with its interval, along the horizontal axis."""
+    ends = [[max(value - low, 0.0)], [max(high - value, 0.0)]]
+    ax.errorbar([value], [0], xerr=ends, marker="o", capsize=4)
+    ax.set_yticks([])
+    ax.set_xlabel(label)
+
+
+def label_bars(ax: Any, names: Sequence[str]) -> None:
+    """Name the horizontal lines or bars of a drawing, the first on top."""
+    ax.set_yticks(range(len(names)), [short_label(name) for name in names])
+    ax.invert_yaxis()
 
 
 class Result(ABC):
@@ -168,17 +210,18 @@ class Result(ABC):
         return {name: [value] for name, value in self.to_dict().items()}
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON can hold."""
-        return asdict(self)  # type: ignore[call-overload]
+        """Return everything in types that JSON can hold; numbers that are none are None."""
+        own: Any = self
+        return {field.name: plain(getattr(self, field.name)) for field in fields(own)}
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """Return the result as a data frame. Needs pandas."""
         return data_frame(self._columns())
 
     def _repr_html_(self) -> str:
         return html_table(self._cells(), self._caption())
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Axes | None = None) -> Axes:
         """Draw the result; return the axes. Needs matplotlib.
 
         Parameters

@@ -148,10 +148,10 @@ def on_host(value: Any) -> Any:
             f"Tensors must be dense: got one of layout {value.layout}. Use to_dense(), or a SciPy "
             "matrix."
         )
-    here = value.detach().cpu()
-    if str(here.dtype) in ("torch.float16", "torch.bfloat16"):
-        here = here.double()
-    return here.numpy()
+    copied = value.detach().cpu()
+    if str(copied.dtype) in ("torch.float16", "torch.bfloat16"):
+        copied = copied.double()
+    return copied.numpy()
 
 
 def as_given(result: Any, X: Any) -> Any:

@@ -12,9 +12,10 @@ A type says what a value is, notes inside ``Annotated`` say more::
         alphas: Annotated[FloatArray | None, Shape("n_alphas"), Positive()] = None,
     ): ...
 
-Three calls use them. ``checked(self)``, at the top of ``fit``, returns an unfitted twin whose
+Four calls use them. ``checked(self)``, at the top of ``fit``, returns an unfitted twin whose
 parameters are in their one form, and leaves ``self`` alone; ``settle(self)``, in ``__post_init__``
-of a frozen value, does it in place; ``check_call(function, k=k)`` checks arguments of a call.
+of a frozen value, does it in place; ``check_call(function, k=k)`` checks arguments of a call, and
+``check_value("k", k, Count)`` a single one.
 """
 
 import math
@@ -328,7 +329,7 @@ def _single(annotation: Any, notes: tuple[Any, ...]) -> Rule:
     if annotation is Any:
         return Rule(_take_anything, ("anything",))
     if origin is Literal:
-        return _choice(inner)
+        return choice(inner)
     if annotation is bool:
         return Rule(_take_switch, ("True", "False"), reads="switch")
     if annotation is int:
@@ -399,7 +400,8 @@ def _take_text(value: Any) -> Any:
     return str(value) if isinstance(value, str) else REFUSED
 
 
-def _choice(choices: tuple[Any, ...]) -> Rule:
+def choice(choices: tuple[Any, ...]) -> Rule:
+    """Accept one of some texts."""
     known = {choice: choice for choice in choices if isinstance(choice, str)}
     if len(known) != len(choices):
         raise TypeError(f"choices must be texts: got {choices!r}. Add bool or int to the union.")
@@ -573,6 +575,16 @@ def settle(value: Any) -> None:
     rules = rules_of(cls)
     for name, taken in check_values(rules, {name: getattr(value, name) for name in rules}).items():
         object.__setattr__(value, name, taken)
+
+
+@cache
+def _rule_of(annotation: Any) -> Rule:
+    return compile_rule(annotation)
+
+
+def check_value(name: str, value: Any, annotation: Any) -> Any:
+    """Return one value in its one form, checked against a type such as `Count` or `Share`."""
+    return check_values({name: _rule_of(annotation)}, {name: value})[name]
 
 
 def check_call(function: Any, **arguments: Any) -> dict[str, Any]:

@@ -22,7 +22,6 @@ from rankwise.core.arrays import (
 from rankwise.core.checks import (
     LARGEST,
     as_floats,
-    check_count,
     check_finite,
     check_length,
     check_pairs,
@@ -34,6 +33,7 @@ from rankwise.core.checks import (
     refuse_masked,
 )
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, check_value
 from rankwise.core.storable import storable
 
 
@@ -128,7 +128,7 @@ class Queries:
     def single(cls, n_items: int) -> Self:
         """Put all items into one query with the id 0: one global ranking."""
         is_none = isinstance(n_items, int) and n_items == 0
-        length = 0 if is_none else check_count("n_items", n_items)
+        length = 0 if is_none else check_value("n_items", n_items, Count)
         return cls(freeze(np.zeros(1, dtype=np.intp)), freeze(np.zeros(length, dtype=np.intp)))
 
     @property

@@ -5,7 +5,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from itertools import pairwise
 from threading import Lock
@@ -114,13 +114,13 @@ class _SerialBlocks:
         self.n_open = 0
         self.limit: Any = None
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self.lock:
             if self.n_open == 0:
                 self.limit = _controller().limit(limits=1, user_api="blas")
             self.n_open += 1
 
-    def leave(self) -> None:
+    def __exit__(self, *error: object) -> None:
         with self.lock:
             self.n_open -= 1
             if self.n_open == 0:
@@ -133,15 +133,9 @@ def _serial_blocks(process: int) -> _SerialBlocks:  # noqa: ARG001
     return _SerialBlocks()
 
 
-@contextmanager
-def serial_blas() -> Iterator[None]:
+def serial_blas() -> AbstractContextManager[None]:
     """Keep BLAS to one thread: its workers spin after each small product and steal the cores."""
-    blocks = _serial_blocks(os.getpid())
-    blocks.enter()
-    try:
-        yield
-    finally:
-        blocks.leave()
+    return _serial_blocks(os.getpid())
 
 
 WORK_PER_THREAD = 1 << 18

@@ -80,7 +80,12 @@ class DigitsQueries:
 
 
 def load_digits_queries(
-    *, n_queries: int = 100, n_items: int = 20, n_grades: int = 4, random_state: Any = 0
+    *,
+    n_queries: int = 100,
+    n_items: int = 20,
+    n_grades: int = 4,
+    share_images: bool = True,
+    random_state: Any = 0,
 ) -> DigitsQueries:
     """Build queries that ask to rank images of handwritten digits.
 
@@ -94,9 +99,13 @@ def load_digits_queries(
     n_queries : int
         Number of queries in each of the three sets.
     n_items : int
-        Number of images in each query, all different; other queries of the set may share them.
+        Number of images in each query, all different.
     n_grades : int
         Number of neighbouring digits in each query, 2 to 10. With 10 all queries are graded alike.
+    share_images : bool
+        Whether other queries of the same set may show the same images. If they do, a query that is
+        held out has images that were learned from, which makes it easier than one of new images;
+        if not, a set has few queries.
     random_state : int, RandomState or None
         Source of randomness for images and queries.
 
@@ -129,7 +138,10 @@ def load_digits_queries(
     parts = []
     # disjoint thirds of the images for training, validation and testing
     for number, images in enumerate(np.array_split(rng.permutation(len(digits)), 3)):
-        drawn = [_draw_query(digits, images, n_items, n_grades, rng) for _ in range(n_queries)]
+        drawn, left = [], images
+        for _ in range(n_queries):
+            drawn.append(_draw_query(digits, left, n_items, n_grades, rng))
+            left = images if share_images else np.setdiff1d(left, drawn[-1][0])
         rows = np.concatenate([rows for rows, _ in drawn])
         grades = np.concatenate([grades for _, grades in drawn])
         qid = np.repeat(np.arange(n_queries) + number * n_queries, n_items)
@@ -157,7 +169,8 @@ def _draw_query(
     if n_items > shown.sum():
         raise InvalidInputError(
             f"`n_items` must not exceed the number of images of {n_grades} digits: got {n_items}, "
-            f"there are {shown.sum()}. Use fewer items or more grades."
+            f"there are {shown.sum()} left. Use fewer items, more grades or, if queries share no "
+            "images, fewer queries."
         )
     chosen = rng.choice(np.flatnonzero(shown), n_items, replace=False)
     return images[chosen], grades[chosen].astype(float)

@@ -1,7 +1,7 @@
 """Kernel principal components: the few directions in which the data vary most."""
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, final, get_args
+from typing import Literal, TypeAlias, final
 
 import numpy as np
 from scipy import sparse
@@ -10,7 +10,6 @@ from scipy.linalg.lapack import dpotrf
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import (
     Array,
@@ -20,6 +19,7 @@ from rankwise.core.namespaces import (
     namespace_of,
     to_host,
 )
+from rankwise.core.params import check_value
 from rankwise.features.function_space import Expansion, FeatureMap, Identity
 from rankwise.features.kernels import Kernel, finite_kernel, refuse_sparse
 
@@ -128,7 +128,7 @@ def find_components(
     rows : (n_items, n_features), optional
         X in the namespace that forms and decomposes the kernel matrix, if that is another one.
     """
-    check_choice("solver", solver, get_args(Solver))
+    check_value("solver", solver, Solver)
     refuse_sparse(X, kernel)
     s = np.ones(X.shape[0]) if weight is None else weight
     if kernel.is_linear and not sparse.issparse(X):

@@ -6,7 +6,7 @@ A covariance is a kernel that differentiates itself in its parameters: subclass 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, Self, TypeAlias, final
+from typing import Annotated, Any, Literal, Self, TypeAlias, final
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -15,15 +15,19 @@ from scipy.spatial.distance import cdist
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix, first_equal
 from rankwise.core.checks import (
     as_array,
-    check_choice,
-    check_positive,
-    real_number,
 )
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Advice, AtLeast, Positive, check_value
 from rankwise.core.storable import storable
 from rankwise.features.kernels import Gaussian, Kernel, ProductTerms
 
-LengthScale: TypeAlias = float | tuple[float, ...] | Literal["one", "per_feature"]
+LengthWord: TypeAlias = Literal["one", "per_feature"]
+LengthScale: TypeAlias = float | tuple[float, ...] | LengthWord
+ItemEffect: TypeAlias = Annotated[
+    float, AtLeast(0), Advice("Use 0 for scores that depend on the features alone.")
+]
+OneLength: TypeAlias = Annotated[float, Positive(), Advice("Or use 'one' or 'per_feature'.")]
+Amplitude: TypeAlias = Annotated[float, Positive(), Advice("It is a standard deviation.")]
 
 AMPLITUDE_RANGE = (0.05, 30.0)
 LENGTH_SCALE_RANGE = (0.01, 100.0)
@@ -193,19 +197,15 @@ class SquaredExponential(ParametricKernel):
     item_effect: float = 0.0
 
     def __post_init__(self) -> None:
-        check_positive("amplitude", self.amplitude, "It is a standard deviation.")
-        if not 0.0 <= real_number(self.item_effect) < np.inf:
-            raise InvalidInputError(
-                f"`item_effect` must be finite and not negative: got {self.item_effect}. Use 0 for "
-                "scores that depend on the features alone."
-            )
+        check_value("amplitude", self.amplitude, Amplitude)
+        check_value("item_effect", self.item_effect, ItemEffect)
         if isinstance(self.length_scale, str):
-            check_choice("length_scale", self.length_scale, ("one", "per_feature"))
+            check_value("length_scale", self.length_scale, LengthWord)
             return
         lengths = np.ravel(as_array("length_scale", self.length_scale))
         usable = lengths.dtype.kind in "iuf" and (lengths > 0.0) & np.isfinite(lengths)
         for value in lengths[~np.broadcast_to(usable, lengths.shape)]:
-            check_positive("length_scale", value, "Or use 'one' or 'per_feature'.")
+            check_value("length_scale", value, OneLength)
         if np.ndim(self.length_scale) > 0:  # a list or an array: a frozen value holds a tuple
             object.__setattr__(self, "length_scale", tuple(lengths.tolist()))
 
@@ -380,7 +380,7 @@ class Scaled(ParametricKernel):
     amplitude: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("amplitude", self.amplitude, "It is a standard deviation.")
+        check_value("amplitude", self.amplitude, Amplitude)
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix."""

@@ -33,8 +33,10 @@ from rankwise.core.namespaces import (
 )
 from rankwise.core.storable import storable
 from rankwise.features.kernels import (
+    GaussianOfRows,
     Kernel,
     Precomputed,
+    are_contiguous_doubles,
     finite_kernel,
     kernel_matrix,
     kernel_with_rows,
@@ -139,17 +141,6 @@ def _rounded_alike(product: Callable[[Matrix], FloatArray], X: Matrix) -> FloatA
     return np.concatenate([product(X[: n_rows - rest]), last])
 
 
-def _are_contiguous_doubles(X: Matrix, weights: FloatArray) -> bool:
-    """Return whether rows and the weights of a single output are as kernels take them."""
-    return (
-        type(X) is np.ndarray
-        and weights.ndim == 1
-        and X.dtype == weights.dtype == np.float64
-        and X.flags.c_contiguous
-        and weights.flags.c_contiguous
-    )
-
-
 @storable
 @final
 @dataclass(frozen=True)
@@ -171,7 +162,7 @@ class Identity(FeatureMap):
 
     def product_of_few(self, X: Matrix, weights: FloatArray) -> FloatArray | None:
         """Return ``X @ weights`` of a few dense rows of double precision and a single output."""
-        if not _are_contiguous_doubles(X, weights) or X.size > FEW_ENTRIES:
+        if not are_contiguous_doubles(X, weights) or X.size > FEW_ENTRIES:
             return None
         scores = np.empty(len(X))
         dense_products(X, weights, scores)  # [PTAB07] eq. (10), [PTA09] eq. (27)
@@ -229,8 +220,12 @@ class Expansion(FeatureMap):
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
         """Return ``k(X, rows) @ weights``, a block of rows at a time."""
-        n_rows = self._rows_together(X)
         kernel = self._kernel_like(X)
+        if isinstance(kernel, GaussianOfRows):  # [PTAB07] eq. (2), [PTA09] eq. (6), (8)
+            few = kernel.scores_of_few(X, weights)
+            if few is not None:
+                return few
+        n_rows = self._rows_together(X)
 
         def scores(some: Matrix) -> Array:
             if some.shape[0] <= n_rows:
@@ -276,8 +271,8 @@ class Basis(FeatureMap):
 
         Their kernel is factored where they are, or where another array is.
         """
-        there = rows if where is None else like(rows, where)
-        K = finite_kernel(kernel, there, there)
+        placed = rows if where is None else like(rows, where)
+        K = finite_kernel(kernel, placed, placed)
         C = cholesky(K)
         if C is not None:
             pivots = to_host(namespace_of(C).linalg.diagonal(C))
@@ -287,11 +282,11 @@ class Basis(FeatureMap):
         return cls(Expansion(kernel, rows), whitening, is_triangular=False)
 
     @cached_property
-    def _whitening_here(self) -> FloatArray:
+    def _whitening_on_host(self) -> FloatArray:
         return to_host(self.whitening)
 
     def _whitening_like(self, X: Matrix) -> Array:
-        return self._whitening_here if is_on_host(X) else like(self.whitening, X)
+        return self._whitening_on_host if is_on_host(X) else like(self.whitening, X)
 
     def map(self, X: Matrix) -> Matrix:
         """Return Z."""
@@ -308,7 +303,7 @@ class Basis(FeatureMap):
 
     def own_features(self) -> FloatArray:
         """Return Z of the basis rows themselves, at no cost: the empirical kernel map."""
-        whitening = self._whitening_here
+        whitening = self._whitening_on_host
         if self.is_triangular:
             return whitening  # Z = K C^-T = C
         return whitening / np.square(whitening).sum(axis=0)  # V / sqrt(s) to V sqrt(s)
@@ -316,7 +311,7 @@ class Basis(FeatureMap):
     def fold(self, W: FloatArray) -> FloatArray:
         """Return one weight per basis row."""
         if not self.is_triangular:
-            return self._whitening_here @ W
+            return self._whitening_on_host @ W
         return to_host(solve_triangular(self.whitening, like(W, self.whitening), transposed=True))
 
     def product(self, X: Matrix, weights: FloatArray) -> FloatArray:
@@ -344,11 +339,11 @@ def _eigen_whitening(K: FloatArray) -> FloatArray:
 
 
 def choose_basis(
-    basis: int | ArrayLike | None, X: Matrix, rng: np.random.Generator
+    basis: int | ArrayLike | None, X: Matrix, rng: np.random.Generator | None
 ) -> Matrix | None:
     """Return basis rows given as a number of random rows, as indices, or as rows themselves.
 
-    None, no basis, stays None.
+    None, no basis, stays None. Only a number needs a generator.
     """
     if basis is None:
         return None
@@ -359,6 +354,7 @@ def choose_basis(
                 f"`basis` as a number must lie between 1 and the {n_items} rows of `X`: "
                 f"got {basis}."
             )
+        assert rng is not None
         return X[np.sort(rng.choice(n_items, int(basis), replace=False))]
     try:
         chosen = np.asarray(basis)
@@ -689,7 +685,7 @@ def smallest_space(
 
 
 def function_space(
-    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator
+    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator | None
 ) -> FunctionSpace:
     """Return explicit features where there are any: the rows, or those of a basis."""
     refuse_sparse(X, kernel)
@@ -701,7 +697,7 @@ def function_space(
 
 
 def explicit_space(
-    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator
+    X: Matrix, kernel: Kernel, basis: int | ArrayLike | None, rng: np.random.Generator | None
 ) -> ExplicitSpace:
     """Return explicit features: the rows themselves, those of a basis, or the empirical kernel map.
 

@@ -10,9 +10,8 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, Matrix, dense_rows
-from rankwise.core.checks import check_choice
 from rankwise.core.errors import InvalidInputError, NumericalError
-from rankwise.core.fused import exp_product
+from rankwise.core.fused import exact_exp_product, exp_product
 from rankwise.core.namespaces import (
     Array,
     blocks_of,
@@ -28,9 +27,19 @@ from rankwise.core.namespaces import (
     squared_norms,
     to_host,
 )
-from rankwise.core.params import Advice, AtLeast, AtMost, Positive, Reads, settle
+from rankwise.core.params import (
+    Advice,
+    AtLeast,
+    AtMost,
+    Positive,
+    Reads,
+    check_values,
+    choice,
+    settle,
+)
 from rankwise.core.storable import storable
 from rankwise.core.threads import WORK_PER_THREAD, in_threads, n_threads, serial_blas
+from rankwise.native.gaussians import gaussian_scores
 
 Gamma: TypeAlias = (
     Annotated[float, Positive(), Advice("Use a positive number or 'scale'.")] | Literal["scale"]
@@ -44,6 +53,9 @@ INNER_PRODUCT = "With a negative one the kernel is not an inner product."
 
 EXP_ROWS = 64
 """Rows whose exponentials are taken together, so that they stay in cache."""
+
+FEW_ROWS = 64
+"""Rows whose Gaussian kernels are formed and added up in one pass, before BLAS would thread."""
 
 EPS = float(np.finfo(float).eps)
 
@@ -206,7 +218,8 @@ class Gaussian(Kernel):
                 set_diagonal(K, 1.0)
             return K
         A, B = _centred(A, B)
-        a, b = gamma * squared_norms(A), gamma * squared_norms(B)
+        a = gamma * squared_norms(A)
+        b = a if same else gamma * squared_norms(B)
         if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
             return np.exp(-gamma * _squared_distances(A, B))
         K = _products(A, B)
@@ -227,8 +240,7 @@ class Gaussian(Kernel):
         """Return the kernel with rows whose centre and norms are computed once."""
         if sparse.issparse(B):
             return lambda A: self(A, B)
-        held = GaussianOfRows.of(_number(self.gamma), B)
-        return lambda A: self(A, B) if sparse.issparse(A) else held(A)
+        return GaussianOfRows.of(_number(self.gamma), B)
 
     def diagonal(self, A: Matrix) -> FloatArray:
         """Return ones."""
@@ -243,6 +255,17 @@ class Gaussian(Kernel):
         return replace(self, gamma=_fit_gamma(self.gamma, X, sample_weight))
 
 
+def are_contiguous_doubles(X: Matrix, weights: FloatArray) -> bool:
+    """Return whether rows and the weights of a single output are as kernels take them."""
+    return (
+        type(X) is np.ndarray
+        and weights.ndim == 1
+        and X.dtype == weights.dtype == np.float64
+        and X.flags.c_contiguous
+        and weights.flags.c_contiguous
+    )
+
+
 @final
 @dataclass(frozen=True, eq=False)
 class GaussianOfRows:
@@ -250,12 +273,17 @@ class GaussianOfRows:
 
     Parameters
     ----------
+    gamma : float
+    rows : (n_rows, n_features)
+        The rows given.
     shift : (n_features,)
         The centre of the rows, which is taken off all rows, so that an offset costs no digits.
     factors : (n_features + 2, n_rows)
         What moved rows, their squared norms and 1 are multiplied with.
     """
 
+    gamma: float
+    rows: Array
     shift: Array
     factors: Array
 
@@ -269,7 +297,7 @@ class GaussianOfRows:
         moved -= shift[:, None]
         factors[-2, :], factors[-1, :] = -gamma, -gamma * squared_norms(moved.T)
         moved *= 2 * gamma
-        return cls(shift, factors)
+        return cls(gamma, B, shift, factors)
 
     def left(self, A: Array) -> Array:
         """Return what the factors are multiplied with: moved rows, their squared norms, and 1."""
@@ -280,9 +308,24 @@ class GaussianOfRows:
 
     def __call__(self, A: Array) -> Array:
         """Return the kernel of every row of A with every given row."""
+        if sparse.issparse(A):
+            return Gaussian(self.gamma)(A, self.rows)
         K = self.left(A) @ self.factors
         _by_few_rows(lambda rows: exp_in_place(K[rows, :]), K)
         return K
+
+    def scores_of_few(self, A: Matrix, weights: FloatArray) -> FloatArray | None:
+        """Return the kernel of A times weights, None for other than a few rows of doubles.
+
+        It takes less than half the time of BLAS and NumPy, and equal rows get equal scores.
+        """
+        if not are_contiguous_doubles(A, weights) or not 0 < A.size <= FEW_ROWS * A.shape[1]:
+            return None
+        if not are_contiguous_doubles(self.factors, self.shift):
+            return None
+        scores = np.empty(len(A))
+        gaussian_scores(A, self.shift, self.factors, weights, scores)
+        return scores
 
 
 def _by_few_rows(finish: Callable[[slice], None], K: Array) -> None:
@@ -494,7 +537,8 @@ def own_product(kernel: Kernel, X: Matrix, V: Array, tile: int | None = None) ->
     """Return ``k(X, X) @ V``; half of the blocks are formed, the others are their transposes.
 
     Each thread adds up its own blocks in a fixed order, so that the result depends on the number
-    of threads only, by rounding errors. Elsewhere than on the host there is one thread.
+    of threads only, by rounding errors. Elsewhere than on the host there is one thread, and a GPU
+    forms the Gaussian kernel in its registers.
 
     Parameters
     ----------
@@ -508,6 +552,10 @@ def own_product(kernel: Kernel, X: Matrix, V: Array, tile: int | None = None) ->
         Rows and columns of a block; by default as many as serve where X is.
     """
     on_host = is_on_host(X)
+    if not on_host and isinstance(kernel, Gaussian):
+        fused = exact_exp_product(*_exponent_factors(kernel, X), V)
+        if fused is not None:
+            return fused
     tile = tile or (TILE if on_host else DEVICE_TILE)
     edges = list(blocks_of(X.shape[0], tile))
     rows = [X[edge, :] for edge in edges]
@@ -543,9 +591,14 @@ def single_product(kernel: Kernel, X: Matrix) -> Callable[[Array], Array] | None
     """Return the product with ``k(X, X)`` in single precision; None where it is not quicker."""
     if is_on_host(X) or not isinstance(kernel, Gaussian):
         return None
-    held = GaussianOfRows.of(_number(kernel.gamma), X)
-    left, right = held.left(X), held.factors.T
+    left, right = _exponent_factors(kernel, X)
     return lambda V: exp_product(left, right, V)
+
+
+def _exponent_factors(kernel: Gaussian, X: Array) -> tuple[Array, Array]:
+    """Return A and B, of which ``A B'`` are the exponents of the kernel of all rows."""
+    held = GaussianOfRows.of(_number(kernel.gamma), X)
+    return held.left(X), held.factors.T
 
 
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}
@@ -562,7 +615,7 @@ def as_kernel(kernel: str | Kernel | Callable[[Any, Any], Any]) -> Kernel:
                 f"`kernel` must be one of {', '.join(map(repr, KERNELS))}: got {kernel!r}, which "
                 f"is called {OTHER_NAMES[kernel]!r} here."
             )
-        check_choice("kernel", kernel, tuple(KERNELS))
+        check_values({"kernel": choice(tuple(KERNELS))}, {"kernel": kernel})
         return KERNELS[kernel]()
     if callable(kernel):
         return Custom(kernel)

@@ -220,7 +220,8 @@ class EdgeRoot(Root):
         _, starts = np.unique(edges.component[active], return_index=True)
         members = tuple(np.split(active, starts[1:])) if len(active) else ()
         factors = tuple(
-            cholesky(edges.matrix[m[:-1]][:, m[:-1]].toarray(), lower=True) for m in members
+            cholesky(grounded.toarray(), lower=True, overwrite_a=True, check_finite=False)
+            for grounded in (edges.matrix[m[:-1]][:, m[:-1]] for m in members)
         )
         labels = [np.repeat(edges.component[m[0]], len(m) - 1) for m in members]
         component = np.concatenate(labels) if labels else np.zeros(0, dtype=np.intp)

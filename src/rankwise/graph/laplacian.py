@@ -218,8 +218,8 @@ def moment(Z: Matrix, R: FloatArray, anchor: IntArray) -> FloatArray:
         return Z.T @ R
     if not is_on_host(Z):  # taking off an offset changes nothing, but digits are saved
         xp = namespace_of(Z)
-        shift, there = xp.mean(Z[: min(CENTRED_ON, Z.shape[0]), :], axis=0), like(R, Z)
-        parts = [(Z[some, :] - shift).T @ there[some, :] for some in row_blocks(Z)]
+        shift, moved = xp.mean(Z[: min(CENTRED_ON, Z.shape[0]), :], axis=0), like(R, Z)
+        parts = [(Z[some, :] - shift).T @ moved[some, :] for some in row_blocks(Z)]
         return to_host(sum(parts[1:], start=parts[0]))
     product = np.zeros((R.shape[1], Z.shape[1]))
     anchored_product(float_rows(Z), R, anchor, product)
@@ -390,10 +390,10 @@ class CliqueLaplacian(GraphLaplacian):
         """Return ``Z.T @ L @ Z`` for dense Z, given the means of its groups."""
         scale = np.sqrt(self.edge_weight)
         if not is_on_host(Z):
-            group, there = (like(a, Z) for a in (np.maximum(self.group, 0), scale[:, None]))
+            group, factor = (like(a, Z) for a in (np.maximum(self.group, 0), scale[:, None]))
             G = zeros((Z.shape[1], Z.shape[1]), Z)
             for some in row_blocks(Z):
-                H = (Z[some, :] - take_rows(means, group[some])) * there[some, :]
+                H = (Z[some, :] - take_rows(means, group[some])) * factor[some, :]
                 add_gram(G, H)
             return G
         squares = Squares(Z.shape[1])
@@ -477,16 +477,20 @@ class CliqueRoot(Root):
     @classmethod
     def of(cls, cliques: CliqueLaplacian) -> Self:
         """Build one reflection per group; groups of one item or of degree 0 have no coordinates."""
+        # the items with coordinates, group by group
         joined = (cliques.degree > 0) & (cliques.size > 1)
         rows = np.flatnonzero(np.append(joined, False)[cliques.group])
         rows = rows[np.argsort(cliques.group[rows], kind="stable")]
         number = cliques.group[rows]
         starts = np.append(np.flatnonzero(np.diff(number, prepend=-1)), len(rows))
+        # the first item of a group has no coordinate: its reflection makes that one zero
         first = starts[:-1]
         inner = np.delete(np.arange(len(rows)), first)
+        # scale of every item, and the unit vector that its group is reflected with
         scale = np.sqrt(cliques.weight[rows] * cliques.degree[number])
         axis = np.sqrt(cliques.weight[rows] / cliques.mass[number])
         group = np.repeat(np.arange(len(first)), np.diff(starts) - 1)
+        # where each item is found again: first items, then coordinates, then nothing
         place = np.full(cliques.n_items, len(rows))
         place[rows[first]], place[rows[inner]] = (
             np.arange(len(first)),
@@ -514,8 +518,8 @@ class CliqueRoot(Root):
     def like(self, array: Array) -> "CliqueRoot":
         """Return the same reflections where an array is."""
         moved = ("item", "leader", "group", "axis", "scale", "share", "lead_scale", "place")
-        there = {name: like(getattr(self, name), array) for name in (*moved, "unweight")}
-        return self if is_on_host(array) else replace(self, **there)
+        parts = {name: like(getattr(self, name), array) for name in (*moved, "unweight")}
+        return self if is_on_host(array) else replace(self, **parts)
 
     def to_coordinates(self, V: Array) -> Array:
         """Return ``R.T @ V``; the first row of a group is taken off first."""

@@ -13,14 +13,13 @@ from numpy.typing import ArrayLike
 from rankwise.core.arrays import FloatArray, IntArray, as_columns, freeze, sum_by
 from rankwise.core.checks import (
     as_floats,
-    check_choice,
     check_pairs,
     check_scores,
     check_vector,
     check_weight,
 )
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
-from rankwise.core.params import REFUSED, Reads
+from rankwise.core.params import REFUSED, Count, Reads, check_value
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.graph.edges import EdgeLaplacian, Incidence
 from rankwise.graph.laplacian import CliqueLaplacian, GraphLaplacian, NestedCliqueLaplacian
@@ -73,7 +72,7 @@ def standard_query_weight(kind: str, mass: ArrayLike, square_mass: ArrayLike) ->
 
 def _by_name(kind: str, n_items: FloatArray, n_pairs: FloatArray) -> FloatArray:
     """Return omega of queries by name, from the numbers of their items and pairs by weight."""
-    check_choice("query_weight", kind, get_args(StandardWeight))
+    check_value("query_weight", kind, StandardWeight)
     if kind == "pairs":
         return np.ones_like(n_items)
     # [APS10] eq. (3), and the end of [PTA09] Sect. 2.4
@@ -440,6 +439,7 @@ class PreferenceGraph:
         are (21), (20) and (22); a negative margin reverses the preference. For the relative cost,
         margins below 1e-6 of the largest are raised to that.
         """
+        check_value("n_items", n_items, Count | None)
         checked = check_pairs(pairs, n_items)
         if n_items is None:
             n_items = int(checked.max()) + 1 if qid is None else Queries.from_qid(qid).n_items
@@ -462,10 +462,10 @@ class PreferenceGraph:
         The options are those of `from_scores`. Comparisons have no ties, and `query_weight`
         applies to them if they have queries.
         """
-        check_choice("cost", cost, get_args(Cost))
+        check_value("cost", cost, Cost)
         if not data.is_scored:
             return cls._of_comparisons(data, cost, query_weight)
-        check_choice("ties", ties, get_args(Ties))
+        check_value("ties", ties, Ties)
         if ties == "keep" and cost != "magnitude":
             raise InvalidInputError(
                 f"ties='keep' is defined only for cost='magnitude': got cost={cost!r}. "
@@ -535,8 +535,8 @@ class OutputGraphs:
         if not data.is_multi_output:
             graph = PreferenceGraph.of(data, cost=cost, ties=ties, query_weight=query_weight)
             return cls((graph,), ([0],), is_multi_output=False)
-        check_choice("cost", cost, get_args(Cost))
-        check_choice("ties", ties, get_args(Ties))
+        check_value("cost", cost, Cost)
+        check_value("ties", ties, Ties)
         outputs = outputs_by_ties(data.scores, data.queries, cost, ties)
         graphs = tuple(
             PreferenceGraph.of(

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, final
 
@@ -22,6 +22,7 @@ from rankwise.io.comparison_columns import (
     ComparisonColumns,
     have_two_items,
 )
+from rankwise.io.comparison_reading import alike_names
 from rankwise.io.comparisons import located, read_comparisons, refuse_other_columns
 from rankwise.io.data import plain_name
 from rankwise.io.preflib import is_preflib, read_preflib
@@ -34,7 +35,9 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "
 BEST, WORST = ("best", "most", "chosen", "choice", "picked"), ("worst", "least")
 """The names by which columns are found, in any spelling."""
 
-_PLACE = re.compile(r"(?:rank|place|position|choice|top)?(\d+)(?:st|nd|rd|th)?")
+_PLACE = re.compile(
+    r"(?:rank|place|position|choice|preference|top)?(\d+)(?:st|nd|rd|th)?(?:choice|place|preference)?"
+)
 _OFFERED = re.compile(r"(?:item|option|alternative|product|object|shown)(\d+|[a-z])")
 
 
@@ -208,7 +211,24 @@ def _read(columns: Mapping[str, AnyColumn], roles: _ChoiceRoles) -> ChoiceTable:
     else:
         chosen = [_by_name(words(name), lists) for name in (roles.best, roles.worst)]
         table = ChoiceTable.from_best_worst(lists, *chosen, **context)
-    return table.leaving(tuple(name for name in columns if name not in roles.columns))
+    unread = tuple(name for name in columns if name not in roles.columns)
+    return replace(table, unread=unread, reading=_described(roles, table))
+
+
+def _described(roles: _ChoiceRoles, table: ChoiceTable) -> tuple[str, ...]:
+    """Return how rankings or choices were read, a line for each role."""
+    if roles.form == "long":
+        lines = [f"rankings: {roles.items[0]} in the order of {roles.items[1]}"]
+        lines.append(f"one for each {' and '.join(roles.groups)}")
+    elif roles.form == "wide":
+        lines = [f"rankings: {roles.items[0]} is above {', '.join(roles.items[1:])}"]
+    else:
+        lines = [f"items offered: {', '.join(roles.items)}", f"best: {roles.best}"]
+        lines += [] if roles.worst is None else [f"worst: {roles.worst}"]
+    lines += [] if roles.judge is None else [f"judge: {roles.judge}"]
+    if roles.counts:
+        lines.append(f"each counts as often as {' times '.join(roles.counts)} says")
+    return (*lines, *alike_names(table.names))
 
 
 def _by_name(chosen: list[Any], offered: list[list[Any]]) -> list[Any]:

@@ -29,8 +29,9 @@ class TableAnswers:
         What the different cells of the result were read as.
     margin : (n_rows,) or None
         By how much the winner led, where the result says so.
-    share : (n_rows,) or None
-        The probability that the first won, for soft labels; all outcomes are then 1.
+    share : (n_rows, 3) or None
+        How much of the row says that the first won, that the second won, and that they tied, for
+        soft labels and counts; all outcomes are then 1.
     """
 
     first: Column
@@ -83,6 +84,10 @@ def _answers_of_form(
 ) -> TableAnswers:
     if roles.points is not None:
         return TableAnswers(first, second, _ahead(cells, roles.points), {})
+    if roles.tallies is not None:
+        tally = _tally(cells, roles.tallies)
+        outcome = np.where(tally.any(axis=1), FIRST_WON, LEFT_OUT).astype(np.intp)
+        return TableAnswers(first, second, outcome, {}, share=tally)
     if roles.flags is not None:
         return TableAnswers(first, second, _flagged(cells, roles.flags), {})
     if roles.result is not None:
@@ -93,7 +98,8 @@ def _answers_of_form(
         share = _soft_labels(cells, roles.result, given)
         if share is not None:
             won = np.full(len(first), FIRST_WON, dtype=np.intp)
-            return TableAnswers(first, second, won, {}, share=share)
+            three = np.stack([share, 1.0 - share, np.zeros(len(share))], axis=1)
+            return TableAnswers(first, second, won, {}, share=three)
         column = ResultColumn(roles.result, roles.first, roles.second, read_codes(given.codes))
         outcome, words, margin = outcomes_of(cells, column, first, second, skip_bad=skip_bad)
         return TableAnswers(first, second, outcome, words, margin)
@@ -126,7 +132,21 @@ def _around_zero(cells: TableCells, name: str, given: ComparisonColumns) -> Floa
     if not np.isfinite(values).all():
         row = int(np.argmin(np.isfinite(values)))
         raise DataFileError(f"The column {name!r} must hold numbers: row {row} holds none.")
+    values = values - given.middle
     return values if given.favours == "a" else -values
+
+
+def _tally(cells: TableCells, columns: tuple[str, ...]) -> FloatArray:
+    """Return how often the first won, the second won, and neither, in every row; blanks are 0."""
+    found = np.zeros((len(cells.coded(columns[0])), 3))
+    for place, name in enumerate(columns):
+        found[:, place] = np.nan_to_num(cells.floats(name, name), nan=0.0)
+    if found.min() < 0.0 or not np.isfinite(found).all():
+        row = int(np.argmax((found < 0.0).any(axis=1) | ~np.isfinite(found).all(axis=1)))
+        raise DataFileError(
+            f"The columns {list(columns)} must count wins: row {row} holds {found[row].tolist()}."
+        )
+    return found
 
 
 def _soft_labels(cells: TableCells, name: str, given: ComparisonColumns) -> FloatArray | None:

@@ -14,13 +14,18 @@ WINNER: Usual = ("winner", "won", "preferred", "better", "winner_name", "winning
 LOSER: Usual = ("loser", "lost", "rejected", "worse", "loser_name", "losing_team")
 FIRST: Usual = ("a", "item_a", "model_a", "player_a", "team_a", "first", "left", "item1", "player1")
 FIRST += ("team1", "model1", "option_a", "option1", "system_a", "response_a", "white")
-FIRST += ("player",)
+FIRST += ("player", "team", "competitor")
 HOME, AWAY = ("home_team", "hometeam", "home"), ("away_team", "awayteam", "away", "visitor")
 SECOND: Usual = ("b", "item_b", "model_b", "player_b", "team_b", "second", "right", "item2")
 SECOND += ("player2", "team2", "model2", "option_b", "option2", "system_b", "response_b", "black")
 SECOND += ("opponent",)
 RESULT: Usual = ("winner", "result", "outcome", "who", "won", "answer", "vote", "preferred")
 RESULT += ("label", "verdict", "judgment", "judgement", "choice", "preference", "prob_a", "p_a")
+RESULT += ("overall_preference",)
+OF_FIRST: Usual = ("a_wins", "a_won", "first_wins", "first_won", "model_a_wins", "model_a_won")
+OF_FIRST += ("home_win", "home_wins", "home_won", "white_wins", "white_won", "team1_won")
+OF_FIRST += ("player1_won", "prob_a_wins", "p_a_wins")
+"""Names of columns that say whether the first won, in which 1 is no winner's number."""
 POINTS = (
     ("home_score", "away_score"),
     ("home_goals", "away_goals"),
@@ -54,6 +59,9 @@ SIDES = (
 )
 """Words in which the columns of two items may differ, as image_left and image_right do."""
 
+WIN_WORDS, TIE_COUNT = frozenset(["wins", "win"]), frozenset(["ties", "tie", "draws", "draw"])
+"""Words in the names of columns of counts, such as wins_a, wins_b and ties."""
+
 POINT_WORDS = frozenset(["score", "scores", "goal", "goals", "point", "points", "pts", "runs"])
 """Words in the names of columns of points, such as team1_goals and team2_goals."""
 
@@ -86,6 +94,8 @@ class ComparisonColumns:
     favours : {"a", "b"}, optional
         For a result in numbers around 0 (-3 to 3, or any others): whom positive ones favour. Their
         size is the margin.
+    middle : float
+        The number that favours nobody, such as 4 of 1 to 7, with ``favours``.
     count, weight : str, optional
         How often each row was answered, and how much it counts; with both, their product. Weights
         that are not whole are no counts: they are scaled to their effective number of answers.
@@ -136,6 +146,7 @@ class ComparisonColumns:
     category: str | None = None
     codes: Mapping[Any, str] | str | None = None
     favours: Literal["a", "b"] | None = None
+    middle: float = 0.0
 
 
 @final
@@ -144,7 +155,8 @@ class ColumnRoles:
     """Say how a table of comparisons is read: the column of each role, None where there is none.
 
     ``first`` and ``second`` hold the two items. Who won is said by ``result``, or by the ``points``
-    of both, or by ``flags``, a column for each outcome; without them the first always won, except
+    of both, or by ``flags``, a column for each outcome, or by ``tallies``, how often each outcome
+    was the result; without them the first always won, except
     where ``tied`` says that nobody did. A covariate has one column, or one for each item.
     """
 
@@ -153,6 +165,7 @@ class ColumnRoles:
     result: str | None = None
     points: tuple[str, str] | None = None
     flags: tuple[str, ...] | None = None
+    tallies: tuple[str, ...] | None = None
     tied: str | None = None
     count: str | None = None
     weight: str | None = None
@@ -172,6 +185,7 @@ class ColumnRoles:
     def columns(self) -> set[str]:
         """The columns that are read."""
         several = [*self.covariates, *self.controls, self.points or (), self.flags or ()]
+        several.append(self.tallies or ())
         single: set[str] = {value for value in vars(self).values() if isinstance(value, str)}
         return single.union(*several)
 
@@ -276,15 +290,15 @@ def _answer_roles(find: ColumnFinder, holds_words: Callable[[str], bool]) -> dic
     result = None if given.points else find.role("result", RESULT)
     has_both = first is not None and second is not None
     flags = _flags(find) if result is None and has_both and not given.points else None
-    points = _points(find) if result is None and has_both and flags is None else None
-    if first is None or second is None or (result is None and points is None and flags is None):
-        raise DataFileError(
-            "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie), "
-            f"or teams and their points: got the columns {list(find.names)}. Name the columns to "
-            "read: `winner` and `loser`, or `a`, `b` and `result` or `points`."
-        )
+    is_open = result is None and has_both and flags is None
+    tallies = _tallies(find) if is_open and not given.points else None
+    if is_open and tallies is None and not given.points:
+        result = find.take(find.usual(OF_FIRST))
+    points = _points(find) if is_open and tallies is None and result is None else None
+    if first is None or second is None or not (result or points or flags or tallies):
+        raise DataFileError(_nobody_won(find, first, second))
     if result is None:
-        find.taken |= {*(points or ()), *(flags or ())}
+        find.taken |= {*(points or ()), *(flags or ()), *(tallies or ())}
         _refuse_codes(find)
     return {
         "first": first,
@@ -292,7 +306,32 @@ def _answer_roles(find: ColumnFinder, holds_words: Callable[[str], bool]) -> dic
         "result": result,
         "points": points,
         "flags": flags,
+        "tallies": tallies,
     }
+
+
+def _nobody_won(find: ColumnFinder, first: str | None, second: str | None) -> str:
+    """Say which columns are missing, and which were found."""
+    columns = f"got the columns {list(find.names)}."
+    if first is not None and second is not None:
+        return (
+            f"Comparisons of {first!r} and {second!r} must have a column that says who won, or "
+            f"one of points for each: {columns} Name it: `result` or `points`."
+        )
+    return (
+        "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie), "
+        f"or teams and their points: {columns} Name the columns to "
+        "read: `winner` and `loser`, or `a`, `b` and `result` or `points`."
+    )
+
+
+def _tallies(find: ColumnFinder) -> tuple[str, ...] | None:
+    """Return columns that count the wins of a, those of b, and ties if any."""
+    pairs = [pair for pair in _sided(find.names) if not WIN_WORDS.isdisjoint(words_of(pair[0]))]
+    if len(pairs) != 1:
+        return None
+    tied = [name for name in find.names if set(words_of(name)) <= TIE_COUNT]
+    return (*pairs[0], *tied[:1])
 
 
 def _flags(find: ColumnFinder) -> tuple[str, ...] | None:

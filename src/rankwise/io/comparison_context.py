@@ -29,8 +29,9 @@ def with_context(
 ) -> tuple[ComparisonTable, list[str]]:
     """Add how much, by whom, when and where to the answers; notes say what was done to weights."""
     judge = _judge(cells, roles.judge, is_named=given.judge is not None)
-    date = _date(cells, roles.date, is_named=given.date is not None)
+    date, unread_date = _date(cells, roles.date, is_named=given.date is not None)
     roles, weight, notes = _weight(cells, roles, given)
+    notes += unread_date
     margin = answers.margin
     if roles.margin is not None:
         margin = cells.floats("margin", roles.margin)
@@ -58,7 +59,8 @@ def with_context(
     )
     if answers.share is not None:
         table = table.split(answers.share)
-        notes.append(f"{roles.result}: probabilities that the first won, as soft labels")
+        if roles.tallies is None:
+            notes.append(f"{roles.result}: probabilities that the first won, as soft labels")
     return table, notes
 
 
@@ -162,17 +164,19 @@ def _judge(cells: TableCells, name: str | None, *, is_named: bool) -> Column | N
     )
 
 
-def _date(cells: TableCells, name: str | None, *, is_named: bool) -> FloatArray | None:
-    """Return the days of a column; an unreadable one that was not named stays unread."""
+def _date(
+    cells: TableCells, name: str | None, *, is_named: bool
+) -> tuple[FloatArray | None, list[str]]:
+    """Return the days of a column; one that was not named stays unread if it is unreadable."""
     if name is None:
-        return None
+        return None, []
     dates = cells.of(name)
     try:
-        return as_days(dates, len(dates))
-    except InvalidInputError:
+        return as_days(dates, len(dates)), []
+    except InvalidInputError as error:
         if is_named:
             raise
-        return None
+        return None, [f"{name}: not used as dates: {error}"]
 
 
 def _at_home(cells: TableCells, roles: ColumnRoles, answers: TableAnswers) -> FloatArray | None:

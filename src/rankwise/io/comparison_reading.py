@@ -3,8 +3,10 @@
 import unicodedata
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.io.comparison_columns import ColumnRoles
@@ -13,9 +15,18 @@ from rankwise.io.who_won import MEANINGS
 MOST_SHOWN = 4
 """Cells or names that are shown of what there may be many of."""
 
+FEWEST_TWICE, FEWEST_CASES = 20, 14
+"""Rows, and different ones among them, from which on it is no accident that all stand there twice:
+that 14 numbers of rows are all even by chance has a probability below 1e-4."""
+
 
 def described(
-    table: ComparisonTable, roles: ColumnRoles, words: Mapping[str, int], n_left_out: int
+    table: ComparisonTable,
+    roles: ColumnRoles,
+    words: Mapping[str, int],
+    n_left_out: int,
+    *,
+    skips_bad: bool = False,
 ) -> list[str]:
     """Return how a table was read.
 
@@ -28,12 +39,15 @@ def described(
         What cells of the result were read as; names of items are not among them.
     n_left_out : int
         Number of rows that do not say who won.
+    skips_bad : bool
+        Whether rows that compare no two items are among these.
     """
     names = {str(name) for name in table.names.tolist()}
     said = {cell: outcome for cell, outcome in words.items() if cell not in names}
     lines = [f"items: {roles.first} and {roles.second}", _who_won(roles, said, bool(words))]
     if n_left_out:
-        lines.append(f"{n_left_out} rows left out, since they do not say who won")
+        why = "compare an item with itself or nothing, or do not" if skips_bad else "do not"
+        lines.append(f"{n_left_out} rows left out, since they {why} say who won")
     lines += [
         f"{role}: {column}"
         for role in ("judge", "date", "margin", "question", "category")
@@ -46,13 +60,15 @@ def described(
         lines.append(
             f"each row counts as often as {roles.count} says: {table.weight.sum():,g} in all"
         )
-    return lines + _alike(table) + _repeated(table)
+    return lines + alike_names(table.names) + _repeated(table)
 
 
 def _who_won(roles: ColumnRoles, words: Mapping[str, int], has_words: bool) -> str:
     """Say where the winner stands, and what its cells were read as."""
     if roles.points is not None:
         return f"winner: more points, {roles.points[0]} or {roles.points[1]}"
+    if roles.tallies is not None:
+        return f"winner: how often each won, by {', '.join(roles.tallies)}"
     if roles.flags is not None:
         return f"winner: {', '.join(roles.flags)}"
     if roles.result is None:
@@ -69,11 +85,11 @@ def _who_won(roles: ColumnRoles, words: Mapping[str, int], has_words: bool) -> s
     return f"winner: {roles.result} ({said})"
 
 
-def _alike(table: ComparisonTable) -> list[str]:
+def alike_names(given: NDArray[Any]) -> list[str]:
     """Count names that differ only in case, spaces or the form of their letters."""
-    if table.names.dtype.kind not in "UO":
+    if given.dtype.kind not in "UO":
         return []
-    written = [str(name) for name in table.names.tolist()]
+    written = [str(name) for name in given.tolist()]
     # all names at once, one a line
     lines = "\n".join(written)
     if lines.count("\n") >= len(written):
@@ -94,11 +110,11 @@ def _alike(table: ComparisonTable) -> list[str]:
 def _repeated(table: ComparisonTable) -> list[str]:
     """Count rows that repeat others, and questions asked in both orders.
 
-    Without a judge and a question, or a date, rows that are alike are usual.
+    Without a judge and a question, or a date, rows that are alike are usual, but not that all are.
     """
     labels = [one for one in (table.judge, table.question) if one is not None]
     if not labels or (table.question is None and table.date is None):
-        return []
+        return _all_twice(table)
     low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
     columns = [low, high, *(one.index for one in labels)]
     if table.date is not None:
@@ -120,3 +136,28 @@ def _repeated(table: ComparisonTable) -> list[str]:
             "the audit"
         )
     return lines
+
+
+def _all_twice(table: ComparisonTable) -> list[str]:
+    """Say if every row stands in the table twice: as seen by both sides, or to the letter."""
+    if table.n_rows < FEWEST_TWICE:
+        return []
+    is_swapped = table.first > table.second
+    low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
+    columns = [low, high, np.where(is_swapped, -table.outcome, table.outcome) + 1]
+    if table.date is not None:
+        columns.append(np.unique(table.date, return_inverse=True)[1])
+    for role in (table.judge, table.question):
+        columns += [] if role is None else [role.index]
+    _, case = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    sides = [
+        np.bincount(case[rows], minlength=case.max() + 1) for rows in (~is_swapped, is_swapped)
+    ]
+    if len(sides[0]) < FEWEST_CASES:
+        return []
+    remedy = "their answers count twice, and intervals are too short by a factor of 1.4: remove one"
+    if np.array_equal(sides[0], sides[1]):
+        return [f"every row stands in the table twice, as seen by both sides: {remedy} of each two"]
+    if all((side % 2 == 0).all() for side in sides):
+        return [f"every row stands in the table twice, to the letter: {remedy} of each two"]
+    return []

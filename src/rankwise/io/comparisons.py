@@ -174,7 +174,8 @@ def read_comparisons(
             f"{found.n_left_out} of {found.n_rows} rows do not say who won, and are left out.",
             LeftOutWarning,
         )
-    lines = described(found.table, found.roles, found.words, found.n_left_out)
+    parts = (found.table, found.roles, found.words, found.n_left_out)
+    lines = described(*parts, skips_bad=skip_bad)
     return replace(found.table, reading=(*lines, *found.notes))
 
 

@@ -58,7 +58,7 @@ class ItemColumns(NamedTuple):
     are in ``left_out``, each with the reason. ``positive`` is the label that ranks above, where the
     column of scores holds labels. ``forms`` says how numbers are written that are not plain.
     ``texts`` are the columns whose texts are matched, that of the queries first; they are also
-    among the categories.
+    among the categories. ``blanks_as_zero`` says that blanks count 0, as in a search engine.
     """
 
     features: list[str]
@@ -70,6 +70,7 @@ class ItemColumns(NamedTuple):
     positive: str | None = None
     forms: tuple[tuple[str, str], ...] = ()
     texts: tuple[str, ...] = ()
+    blanks_as_zero: bool = False
 
 
 @final
@@ -110,10 +111,14 @@ class ColumnNames:
         item: str | None = None,
     ) -> ItemColumns:
         """Choose the given columns, or those with common names and all others as features."""
-        y, qid = self.given_or_usual(y, "y"), self.given_or_usual(qid, "qid")
+        dropped = self.chosen(drop, "drop")
+        named = [name for name in entries_of(features or ()) if name in self.names]
+        y, qid = (
+            self.given_or_usual(given, option, taken=[*named, *dropped])
+            for given, option in ((y, "y"), (qid, "qid"))
+        )
         if item is not None:
             item = self.required(item, "item")
-        dropped = self.chosen(drop, "drop")
         if item is None and features is None and qid is not None:
             item = self.usual_item([y, qid, *dropped])
         if features is None:
@@ -139,11 +144,19 @@ class ColumnNames:
         usual = map(plain_name, USUAL_NAMES["item"])
         return next((by_name[name] for name in usual if name in by_name), None)
 
-    def given_or_usual(self, given: str | None, option: str) -> str | None:
-        """Return the given column, else the one with a common name, else None."""
+    def given_or_usual(
+        self, given: str | None, option: str, taken: Sequence[str] = ()
+    ) -> str | None:
+        """Return the given column, else the one with a common name, else None.
+
+        Those in ``taken`` have another role. Beside a column of ids, one named query holds the text
+        of the queries.
+        """
         if given is not None:
             return self.required(given, option)
-        found = [name for name in self.names if is_usual(name, option)]
+        found = [name for name in self.names if is_usual(name, option) and name not in taken]
+        if len(found) > 1:
+            found = [name for name in found if plain_name(name) != "query"]
         if len(found) > 1:
             raise self.error(
                 f"{self.owner} must have one column for `{option}`: it has {found}. Choose one "

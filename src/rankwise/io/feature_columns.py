@@ -306,6 +306,7 @@ def kept_columns(columns: ItemColumns) -> dict[str, list[str]]:
         **({} if columns.positive is None else {"positive": [columns.positive]}),
         "categories": list(columns.categories),
         **({"texts": list(columns.texts)} if columns.texts else {}),
+        **({"blanks": ["0"]} if columns.blanks_as_zero else {}),
         **{
             key: list(part)
             for first, second, found in pairs
@@ -330,4 +331,5 @@ def columns_kept(kept: Mapping[str, list[str]], features: Iterable[str]) -> Item
         positive=positive,
         forms=tuple(zip(kept.get("formed", ()), kept.get("forms", ()), strict=True)),
         texts=tuple(kept.get("texts", ())),
+        blanks_as_zero="blanks" in kept,
     )

@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 
 import numpy as np
 
@@ -46,15 +47,24 @@ def read_preflib(path: str | os.PathLike[str]) -> ChoiceTable:
                     best.append(chosen)
                     count.append(float(order[1]))
                     judge.append(number)
+            elif number == 1 and text.isdigit():
+                raise DataFileError(
+                    f"{os.fspath(path)}: expected the format that PrefLib has had since 2022, with "
+                    "lines such as '# ALTERNATIVE NAME 1: tuna' and '3: 1,2': got the one before. "
+                    "Download the file again."
+                )
             elif text and not text.startswith("#"):
                 raise bad_line(path, number, "a count and an order, such as 3: 1,2,{4,5}", text)
     if not sets:
         raise DataFileError(f"{os.fspath(path)}: expected at least one order of two items.")
     called = [[names.get(one, one) for one in offered] for offered in sets]
     chosen_names = [names.get(one, one) for one in best]
-    return ChoiceTable.from_best(
+    table = ChoiceTable.from_best(
         called, chosen_names, judge=np.array(judge), weight=np.array(count)
     )
+    orders = dict(zip(judge, count, strict=True))
+    read = f"orders of PrefLib: {len(orders):,}, given {sum(orders.values()):,g} times in all"
+    return replace(table, reading=(read,))
 
 
 def _places(path: str | os.PathLike[str], number: int, text: str) -> list[list[str]]:

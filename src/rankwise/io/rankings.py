@@ -1,11 +1,13 @@
 """Ranked items: names, queries, scores and ranks, in files and as frames."""
 
+from __future__ import annotations
+
 import io
 import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self, TextIO, final
+from typing import TYPE_CHECKING, Any, Self, TextIO, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +19,9 @@ from rankwise.core.queries import Queries
 from rankwise.io.files import format_suffix, open_read, open_write
 from rankwise.io.numbers import bad_line, decode, integers_or_texts
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_column, write_table
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 def write_scores(target: str | os.PathLike[str] | TextIO, scores: ArrayLike) -> None:
@@ -151,13 +156,13 @@ class RankedItems:
     def __len__(self) -> int:
         return len(self.scores)
 
-    def in_order(self, k: int | None = None) -> "RankedItems":
+    def in_order(self, k: int | None = None) -> RankedItems:
         """Return the items query by query, best first, at most k of each."""
         queries = Queries.of(self.qid, len(self))
         order = np.lexsort((self.ranks, queries.index))
         return self._take(order if k is None else order[self.ranks[order] <= k])
 
-    def _take(self, rows: IntArray) -> "RankedItems":
+    def _take(self, rows: IntArray) -> RankedItems:
         def part(values: NDArray[Any] | None) -> Any:
             return None if values is None else values[rows]
 
@@ -175,7 +180,7 @@ class RankedItems:
         """Return the columns with the items, by their row numbers if they have no names."""
         return {"item" if name == "row" else name: v for name, v in self.to_dict().items()}
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> DataFrame:
         """Return the columns as a pandas data frame."""
         return data_frame(self.to_dict())
 

@@ -14,7 +14,7 @@ from rankwise.core.checks import is_missing
 from rankwise.core.comparisons.column import Column
 from rankwise.core.comparisons.comparison_table import FIRST_WON, SECOND_WON, TIED
 from rankwise.core.errors import DataFileError, InvalidInputError
-from rankwise.io.comparison_columns import SIDES, usual_spelling, words_of
+from rankwise.io.comparison_columns import OF_FIRST, SIDES, usual_spelling, words_of
 from rankwise.io.data import plain_name
 
 FIRST_WORDS = frozenset(["home", "a", "first", "left", "modela", "itema", "playera", "teama"])
@@ -31,7 +31,7 @@ TIE_WORDS |= {"nopreference", "nodifference", "aboutthesame", "undecided", "unsu
 """What a column that says who won may hold, spelt by `plain_name`, besides names of items and of
 their columns."""
 
-NO_ANSWER = frozenset(["", "na", "n/a", "#n/a", "nan", "null"])
+NO_ANSWER = frozenset(["", "na", "n/a", "#n/a", "nan", "null", "*"])
 """What stands for no answer in such a column."""
 
 UNKNOWN, LEFT_OUT, MIXED = 8, 9, 99
@@ -55,11 +55,21 @@ FROM_FIRST = {
     **dict.fromkeys(("w", "win", "wins", "won", "victory"), FIRST_WON),
     **dict.fromkeys(("l", "loss", "lose", "loses", "lost", "defeat"), SECOND_WON),
 }
-"""What the result of a game is to the first."""
+"""What the result of a game is to the first; T is a tie beside these."""
+
+FROM_FIRST_OR_T = {**FROM_FIRST, "t": TIED}
+
+ANNOTATED = frozenset(
+    ["preference", "overallpreference", "label", "choice", "vote", "answer", "judgment", "verdict"]
+) | {"judgement", "preferred"}
+"""Columns of annotators, in which -1 may be on the side of the first."""
 
 TRUTH = {"true": FIRST_WON, "false": SECOND_WON}
 HOME_OR_AWAY = {"h": FIRST_WON, "d": TIED, "a": SECOND_WON}
 """Letters in which A is not the first."""
+
+_IN_BRACKETS = re.compile(r"\[\[\s*([ABC]|[AB]\s*[<>=]{1,2}\s*[AB])\s*\]\]", re.IGNORECASE)
+"""The same inside a text, such as "My final verdict is: [[A>>B]]"."""
 
 _VERDICT = re.compile(r"\[\[([ABC])\]\]|([AB])\s*([<>=]{1,2})\s*([AB])", re.IGNORECASE)
 """Verdicts of judges that are models: [[A]], [[C]] for a tie, A>B, B>>A, A=B."""
@@ -183,13 +193,17 @@ class ResultColumn:
         if "h" in sides and "b" in words:  # then A is not away
             by_columns |= {"a": FIRST_WON}
         says_tie = TIED in (_said(word, {}) for word in words)
+        name = plain_name(self.name)
+        codings = list(CODINGS[:1] if name in map(plain_name, OF_FIRST) else CODINGS)
+        if name in ANNOTATED:
+            codings = [coding for coding in codings if "-1" not in coding]
         numbers = [
             {code: outcome for code, outcome in coding.items() if outcome != TIED or not says_tie}
-            for coding in CODINGS
+            for coding in codings
             if all(coding.get(word, outcome) == outcome for word, outcome in sides.items())
         ]
         letters = [HOME_OR_AWAY] if set(words) <= set(HOME_OR_AWAY) else []
-        usual = [by_columns, TRUTH, FROM_FIRST, *numbers]
+        usual = [by_columns, TRUTH, FROM_FIRST_OR_T, *numbers]
         return [usual, letters] if sides else [usual + letters]
 
     def _only(
@@ -201,16 +215,28 @@ class ResultColumn:
         if not readings:
             usual = [reading for readings in self._usual_readings(words) for reading in readings]
             strange = [w for w in words if all(_said(w, one) == UNKNOWN for one in usual)] or words
-            if any(_is_number(w, below=-1.0) for w in strange) and all(map(_is_number, strange)):
+            are_numbers = all(map(_is_number, strange))
+            if any(_is_number(w, below=-1.0) for w in strange) and are_numbers:
                 raise DataFileError(
                     f"The column {self.name!r} must say whom its numbers around 0 favour: got "
                     f"{', '.join(map(repr, strange[:5]))}. Say ComparisonColumns(favours='a') if "
                     "positive ones favour the first item, else favours='b' (--favours)."
                 )
+            if are_numbers and len(strange) > 1 and self.remedy is None:
+                ends = sorted(float(w) for w in words if _is_number(w))
+                raise DataFileError(
+                    f"The column {self.name!r} must say a, b or tie: got numbers from {ends[0]:g} "
+                    f"to {ends[-1]:g}. If they are a scale, say whom its upper end favours and "
+                    "what its middle is: ComparisonColumns(favours='b', middle="
+                    f"{0.5 * (ends[0] + ends[-1]):g}) (--favours, --middle)."
+                )
             raise DataFileError(
                 f"The column {self.name!r} must say a, b or tie, or name one of the two items: got "
                 f"{', '.join(map(repr, strange[:5]))}. "
-                + self._explained("Say what that means", dict.fromkeys(strange[:2], TIED))
+                + self._explained(
+                    "Say what that means (a, b, tie or skip)",
+                    {strange[0]: TIED if _is_number(strange[0]) else LEFT_OUT},
+                )
             )
         ways = "; or ".join(_as_codes(reading, " = ", ", ") for reading in readings)
         raise DataFileError(
@@ -242,7 +268,8 @@ class ResultColumn:
     def _explained(self, what: str, reading: Mapping[str, int]) -> str:
         """Return what to do, with codes as an example."""
         codes = _as_codes({**self.codes, **reading}, "=", ",")
-        return self.remedy or f"{what}: ComparisonColumns(codes={codes!r})."
+        quoted = f"'{codes}'" if "'" not in codes else f'"{codes}"'
+        return self.remedy or f"{what}: ComparisonColumns(codes={quoted})."
 
 
 def _as_codes(reading: Mapping[str, int], equals: str, comma: str) -> str:
@@ -298,6 +325,9 @@ def _spelt(cell: Any) -> str:
 
 def _verdict(text: str) -> str | None:
     """Return "first", "second" or "tie" for a verdict in signs or in words; None for other text."""
+    inside = _IN_BRACKETS.findall(text)
+    if inside:  # the last one is the verdict
+        text = inside[-1] if len(inside[-1]) > 1 else f"[[{inside[-1]}]]"
     found = _VERDICT.fullmatch(text)
     if found is not None:
         alone, one, sign, other = (part and part.upper() for part in found.groups())
@@ -308,6 +338,7 @@ def _verdict(text: str) -> str | None:
         if "=" in sign and not ("<" in sign or ">" in sign):
             return "tie"
         return "first" if (one == "A") == (sign[0] == ">") else "second"
+    text = text.replace("_", " ")
     sides = {side.group("side").lower() for side in _SIDE.finditer(text)}
     if _IN_WORDS.search(text) is None or len(sides) != 1:
         return None
@@ -329,7 +360,8 @@ def margins_of(cells: Column) -> FloatArray | None:
 
 
 def _how_much(text: str) -> float | None:
-    verdict = _VERDICT.fullmatch(text)
+    inside = _IN_BRACKETS.findall(text)
+    verdict = _VERDICT.fullmatch(inside[-1] if inside else text)
     if verdict is not None and verdict.group(3):
         return 3.0 if verdict.group(3) in (">>", "<<") else 2.0
     if _verdict(text) is None:

@@ -1,7 +1,5 @@
 """Measures of predicted answers to comparisons: log-loss, disagreement, calibration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -10,14 +8,14 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, sum_by
 from rankwise.core.checks import as_floats, check_weight
-from rankwise.core.display import new_axes
+from rankwise.core.display import Result, decimals
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Count, check_call
 
 
 @final
 @dataclass(frozen=True, eq=False)
-class AnswerEvaluation:
+class AnswerEvaluation(Result):
     """Hold the evaluation of predicted probabilities of answers.
 
     Parameters
@@ -54,18 +52,28 @@ class AnswerEvaluation:
             f"disagreement {self.disagreement:.4f})"
         )
 
-    def plot(self, ax: Any = None) -> Any:
+    def _columns(self) -> dict[str, Any]:
+        """Return the calibration, a row for each bin."""
+        return {"predicted": self.predicted, "observed": self.observed, "weight": self.weight}
+
+    def _cells(self) -> list[list[str]]:
+        values = (self.log_loss, self.decided_log_loss, self.disagreement)
+        head = ["log-loss", "log-loss of the winner", "disagreement"]
+        return [head, [decimals(value) for value in values]]
+
+    def _caption(self) -> str:
+        return "Predicted answers"
+
+    def _draw(self, ax: Any) -> None:
         """Draw the calibration: how often favourites won against how often they were predicted to.
 
-        Points below the diagonal are overconfident. Needs matplotlib.
+        Points below the diagonal are overconfident.
         """
-        ax = ax if ax is not None else new_axes()
         ax.plot([0.5, 1.0], [0.5, 1.0], color="0.7", zorder=0)
         sizes = 10.0 + 90.0 * self.weight / self.weight.max()
         ax.scatter(self.predicted, self.observed, s=sizes)
         ax.set_xlabel("predicted probability of the favourite")
         ax.set_ylabel("share of favourites that won")
-        return ax
 
 
 def evaluate_answers(

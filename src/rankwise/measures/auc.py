@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.checks import as_floats, check_finite, check_length
-from rankwise.core.display import Result, decimals, p_value
+from rankwise.core.display import Result, decimals, draw_interval, p_value
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Share, check_call
 from rankwise.measures.evaluation import Alternative
@@ -67,10 +67,10 @@ class AUCInterval(Result):
 
     def _draw(self, ax: Any) -> None:
         """Draw the value with its interval, next to chance."""
-        _draw_interval(ax, self.value, self.low, self.high)
+        label = f"AUC, {self.confidence:.0%} interval"
+        draw_interval(ax, self.value, self.low, self.high, label)
         ax.axvline(0.5, linestyle="--", color="grey")
         ax.set_xlim(0.0, 1.0)
-        ax.set_xlabel(f"AUC, {self.confidence:.0%} interval")
 
 
 @final
@@ -133,9 +133,9 @@ class AUCComparison(Result):
 
     def _draw(self, ax: Any) -> None:
         """Draw the difference with its interval, next to zero."""
-        _draw_interval(ax, self.difference, self.low, self.high)
+        label = f"first AUC minus second, {self.confidence:.0%} interval"
+        draw_interval(ax, self.difference, self.low, self.high, label)
         ax.axvline(0.0, linestyle="--", color="grey")
-        ax.set_xlabel(f"first AUC minus second, {self.confidence:.0%} interval")
 
 
 def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: Share = 0.95) -> AUCInterval:
@@ -334,8 +334,3 @@ def _vector(name: str, values: ArrayLike) -> FloatArray:
         )
     check_finite(name, given)
     return given
-
-
-def _draw_interval(ax: Any, value: float, low: float, high: float) -> None:
-    ax.errorbar([value], [0], xerr=[[value - low], [high - value]], marker="o", capsize=4)
-    ax.set_yticks([])

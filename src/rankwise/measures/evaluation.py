@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, final
 
 import numpy as np
 import scipy
@@ -19,6 +19,7 @@ from rankwise.core.display import (
     decimals,
     new_axes,
     p_value,
+    plain,
     text_table,
 )
 from rankwise.core.errors import InvalidInputError
@@ -36,6 +37,9 @@ from rankwise.measures.value import (
     one_vector,
     weighted_mean,
 )
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 """The hypothesis that a small p-value supports: a and b differ, a is greater, a is less."""
@@ -198,13 +202,13 @@ class Evaluation(Result):
         )
         return {
             "n_queries": self.n_queries,
-            "ids": [_plain(name) for name in self.ids.tolist()],
+            "ids": plain(self.ids),
             "measures": {
                 repr(measure): {
-                    "mean": _number(mean),
-                    "standard_error": _number(error),
+                    "mean": plain(mean),
+                    "standard_error": plain(error),
                     "n_undefined": int(n_undefined),
-                    "values": [_number(value) for value in values],
+                    "values": plain(values),
                 }
                 for measure, (mean, error, n_undefined, values) in zip(
                     self.measures, summaries, strict=True
@@ -224,7 +228,7 @@ class Evaluation(Result):
             "n_undefined": self.n_undefined,
         }
 
-    def plot(self, ax: Any = None, measure: str | Measure | None = None) -> Any:
+    def plot(self, ax: Axes | None = None, measure: str | Measure | None = None) -> Axes:
         """Draw the values of one measure for all queries, in rising order. Needs matplotlib.
 
         Parameters
@@ -349,15 +353,6 @@ def default_measures(lowest_grade: float, *, weighted: bool) -> tuple[Measure, .
     return Concordance, KendallTau, NDCG, NDCG @ 10
 
 
-def _number(value: float) -> float | None:
-    return None if np.isnan(value) else float(value)
-
-
-def _plain(name: Any) -> str | int | float | bool:
-    """Return an id in a type of JSON."""
-    return name if isinstance(name, str | int | float | bool) else str(name)
-
-
 @final
 @dataclass(frozen=True)
 class PairedTest(Result):
@@ -405,14 +400,9 @@ class PairedTest(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but the differences in types that JSON can hold."""
-        return {
-            "statistic": self.statistic,
-            "pvalue": self.pvalue,
-            "mean_difference": self.mean_difference,
-            "n_queries": self.n_queries,
-            "n_equal": self.n_equal,
-            "n_ignored": self.n_ignored,
-        }
+        content = super().to_dict()
+        del content["differences"]
+        return content
 
     def _cells(self) -> list[list[str]]:
         head = ["mean difference", "queries", "equal", "ignored", "p-value"]

@@ -1,15 +1,16 @@
 """The value of a ranker on data that neither it nor any choice has seen."""
 
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
+from rankwise.core.display import Result, decimals, draw_interval
 from rankwise.core.storable import storable
 
 
 @storable
 @final
 @dataclass(frozen=True)
-class HonestValue:
+class HonestValue(Result):
     """Hold the value of a ranker on queries that neither it nor any choice has seen.
 
     Parameters
@@ -57,3 +58,16 @@ class HonestValue:
             f"{self.measure} on {where}: {self.value:.4f} "
             f"(95 % interval {self.low:.4f} to {self.high:.4f})"
         )
+
+    def _cells(self) -> list[list[str]]:
+        interval = f"{decimals(self.low)} to {decimals(self.high)}"
+        head = ["measure", "value", "95 % interval", "queries"]
+        return [head, [self.measure, decimals(self.value), interval, str(self.n_queries)]]
+
+    def _caption(self) -> str:
+        return f"Value on {self.unseen}"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the value with its interval."""
+        label = f"{self.measure} on {self.unseen}, 95 % interval"
+        draw_interval(ax, self.value, self.low, self.high, label)

@@ -7,10 +7,20 @@ from typing import ClassVar, Literal, Self, TypeAlias, final
 import numpy as np
 
 from rankwise.core.arrays import FloatArray, freeze
-from rankwise.measures.value import Judgements, Measure, MeasurePlan, Rankings, ratio
-from rankwise.native.measures import differing_pairs, swapped_pairs, tied_pairs
+from rankwise.measures.value import (
+    Judgements,
+    Measure,
+    MeasurePlan,
+    Rankings,
+    ratio,
+    run_cells,
+)
+from rankwise.native.measures import compared_pairs, differing_pairs, swapped_pairs, tied_pairs
 
 PairTies: TypeAlias = Literal["half", "one"]
+PAIRS_PER_ITEM = 128
+"""Pairs an item has in the mean, each twice, up to which all of them are looked at."""
+
 TiedGrades: TypeAlias = Literal["skip", "half"]
 Average: TypeAlias = Literal["queries", "pooled"]
 
@@ -36,8 +46,16 @@ class PairCounts:
 
     @classmethod
     def of(cls, grades: FloatArray, total: FloatArray, rankings: Rankings) -> Self:
-        """Count in O(n log n): inversions by a merge sort, ties by one pass."""
-        weight = rankings.judgements.weight
+        """Count in O(n log n): inversions by a merge sort, ties by one pass.
+
+        In short queries all pairs are looked at.
+        """
+        weight, starts = rankings.judgements.weight, rankings.judgements.starts
+        if np.square(np.diff(starts)).sum() <= PAIRS_PER_ITEM * len(weight):
+            found = np.empty((2, rankings.n_vectors, len(starts) - 1))
+            given = grades, weight, rankings.scores, *found
+            run_cells(compared_pairs, starts, rankings.n_vectors, *given)
+            return cls(total, *found)
         order, tied = rankings.sorted("average")
         swapped = rankings.table(swapped_pairs, grades, weight, order)
         return cls(total, swapped, rankings.table(tied_pairs, grades, weight, order, tied))

@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeAlias
 
-from rankwise.core.checks import check_choice, entries_of, hint
+from rankwise.core.checks import entries_of, hint
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Reads
+from rankwise.core.params import Reads, check_values, choice
 from rankwise.measures import binary, graded, pairwise
 from rankwise.measures.value import Measure, in_quotes
 
@@ -202,7 +202,7 @@ def _value(node: ast.expr) -> Any:
 def _preset(measure: Measure, preset: str | None) -> dict[str, Any]:
     if preset is None:
         return {}
-    check_choice("preset", preset, tuple(PRESETS))
+    check_values({"preset": choice(tuple(PRESETS))}, {"preset": preset})
     tool = PRESETS[preset]
     if measure.name not in tool:
         raise InvalidInputError(

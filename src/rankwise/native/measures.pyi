@@ -80,3 +80,13 @@ def swapped_pairs(
     order: NDArray[np.uint32],
     out: FloatArray,
 ) -> None: ...
+def compared_pairs(
+    first: int,
+    last: int,
+    starts: IntArray,
+    grades: FloatArray,
+    weight: FloatArray,
+    scores: FloatArray,
+    swapped: FloatArray,
+    tied: FloatArray,
+) -> None: ...

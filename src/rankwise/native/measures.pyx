@@ -7,6 +7,7 @@ the highest to the lowest score of vector v; ``tied[v, p]`` is 1 if the item at 
 its score with the one before it, else 0.
 """
 
+cimport rankwise.native.registers
 from libc.stdint cimport int64_t as i64, uint8_t as u8, uint32_t as u32
 
 from rankwise.native.sorting cimport longest_query
@@ -15,6 +16,39 @@ import numpy as np
 
 cdef enum:
     RUN = 16  # merge sorts start from runs of this length, sorted by insertion
+
+
+cdef extern from *:
+    """
+    /* the weights of the pairs with different grades that scores swap, and that they tie; an item
+       is compared with all before it at once */
+    ON_WIDE_REGISTERS static void compare_items(
+            const double *grades, const double *weights, const double *scores, int64_t n_items,
+            double *swapped_by, double *tied_by, double *swapped, double *tied) {
+        for (int64_t j = 0; j < n_items; j++)
+            swapped_by[j] = tied_by[j] = 0.0;
+        for (int64_t i = 1; i < n_items; i++) {
+            double grade = grades[i], score = scores[i], weight = weights[i];
+            for (int64_t j = 0; j < i; j++) {
+                int swap = (grades[j] < grade) & (scores[j] > score);
+                int other = (grades[j] > grade) & (scores[j] < score);
+                int tie = (grades[j] != grade) & (scores[j] == score);
+                swapped_by[j] += (swap | other) ? weight : 0.0;
+                tied_by[j] += tie ? weight : 0.0;
+            }
+        }
+        double total = 0.0, of_ties = 0.0;
+        for (int64_t j = 0; j < n_items; j++) {
+            total += weights[j] * swapped_by[j];
+            of_ties += weights[j] * tied_by[j];
+        }
+        *swapped = total;
+        *tied = of_ties;
+    }
+    """
+    void compare_items(const double *grades, const double *weights, const double *scores,
+                       i64 n_items, double *swapped_by, double *tied_by, double *swapped,
+                       double *tied) noexcept nogil
 
 
 cdef inline i64 tied_block(i64 p, i64 stop, const u8 *relevant, const u32 *order, const u8 *tied,
@@ -212,6 +246,27 @@ def differing_pairs(i64 first, i64 last, const i64[::1] starts, const double[:, 
                 total += above * weight[item]
                 block += weight[item]
             out[v, q] = total
+
+
+def compared_pairs(i64 first, i64 last, const i64[::1] starts, const double[::1] grades,
+                   const double[::1] weight, const double[:, ::1] scores, double[:, ::1] swapped,
+                   double[:, ::1] tied):
+    """Weigh the pairs that scores swap, and those that they tie, by looking at all of them.
+
+    In short queries this takes less time than sorting.
+    """
+    cdef i64 n_queries = starts.shape[0] - 1, cell, v, q, start
+    cdef double[:, ::1] room = np.empty((2, longest_query(starts) + 1))
+    with nogil:
+        for cell in range(first, last):
+            v = cell // n_queries
+            q = cell - v * n_queries
+            start = starts[q]
+            swapped[v, q] = tied[v, q] = 0.0
+            if starts[q + 1] == start:
+                continue
+            compare_items(&grades[start], &weight[start], &scores[v, start], starts[q + 1] - start,
+                          &room[0, 0], &room[1, 0], &swapped[v, q], &tied[v, q])
 
 
 def tied_pairs(i64 first, i64 last, const i64[::1] starts, const double[::1] grades,

@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from os import PathLike
-from typing import Annotated, Any, ClassVar, Self, final, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,6 +59,12 @@ from rankwise.rankers.reading import (
 from rankwise.rankers.storage import save
 from rankwise.selection.path import as_measure
 
+if TYPE_CHECKING:
+    from narwhals.typing import IntoDataFrameT
+    from pandas import DataFrame
+
+    from rankwise.rankers.explain import Explanation
+
 
 def generator(random_state: Any) -> np.random.Generator:
     """Return a generator from scikit-learn's ``random_state``."""
@@ -70,6 +76,12 @@ def generator(random_state: Any) -> np.random.Generator:
             f"2**32 - 1: got {random_state!r}."
         ) from error
     return np.random.default_rng(state.randint(2**31))
+
+
+def basis_generator(given: Any) -> np.random.Generator | None:
+    """Return the generator that draws basis rows; None, and no draw of NumPy's, if none are."""
+    is_number = isinstance(given.basis, int | np.integer)
+    return generator(given.random_state) if is_number else None
 
 
 WIDEST_RATIO = 1e3
@@ -135,7 +147,37 @@ class Ranker(BaseEstimator, ABC):
         return self.predict(X)
 
     @overload
-    def rank(self, X: Any, qid: ArrayLike | None = None, k: int | None = None) -> IntArray: ...
+    def rank(
+        self,
+        X: Any,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        as_frame: Literal[False] = False,
+        items: ArrayLike | None = None,
+    ) -> IntArray: ...
+
+    @overload
+    def rank(
+        self,
+        X: IntoDataFrameT,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        as_frame: Literal[True],
+        items: ArrayLike | None = None,
+    ) -> IntoDataFrameT: ...
+
+    @overload
+    def rank(
+        self,
+        X: Any,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        as_frame: Literal[True],
+        items: ArrayLike | None = None,
+    ) -> DataFrame: ...
 
     @overload
     def rank(
@@ -321,7 +363,7 @@ class Ranker(BaseEstimator, ABC):
 
     def explain(
         self, X: Any, qid: ArrayLike | None = None, a: int = 0, b: int | None = None, **options: Any
-    ) -> Any:
+    ) -> Explanation:
         """Say why item a is above item b, or above the other items of its query; see `explain`.
 
         Parameters

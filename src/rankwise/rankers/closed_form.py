@@ -1,10 +1,12 @@
 """What rankers in closed form share: normal equations, solutions, and choosing parameters."""
 
+from __future__ import annotations
+
 from abc import ABC
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, TypeVar, final
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.namespaces import on_host
+from rankwise.core.params import Advice, Positive
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, Identity
 from rankwise.features.kernels import Kernel, Linear, Precomputed
@@ -37,7 +40,12 @@ from rankwise.selection.path import (
     judge_scores,
 )
 
-ALPHA_REMEDY = "Choose a positive value; small values regularise little."
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+Alpha: TypeAlias = Annotated[
+    float, Positive(), Advice("Choose a positive value; small values regularise little.")
+]
 
 
 class ClosedFormRanker(PointRanker, ABC):
@@ -76,7 +84,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
     held_out_scores_: FloatArray | None
     search_: list[Candidate]
 
-    def plot_path(self, ax: Any = None) -> Any:
+    def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw the held-out values along the path, with standard errors; return the axes.
 
         Needs matplotlib, the extra "plot".
@@ -100,7 +108,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
         pairs_val: ArrayLike | None,
         pair_weight_val: ArrayLike | None,
         named: tuple[Any, ...],
-    ) -> "Validation | None":
+    ) -> Validation | None:
         """Return the validation data given to `fit`, if any.
 
         Comparisons are of rows of ``X_val`` or, without it, of the training rows X, which ``rows``
@@ -115,7 +123,7 @@ class ClosedFormCV(ClosedFormRanker, ABC):
 
     def _scored_validation(
         self, data: TrainingData, X_val: Any, y_val: Any, qid_val: Any, pair_weight_val: Any
-    ) -> "Validation | None":
+    ) -> Validation | None:
         refuse_idle_weight(pair_weight_val)
         refuse_partial_validation(X_val, y_val, qid_val)
         if X_val is None:

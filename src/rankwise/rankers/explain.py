@@ -301,6 +301,7 @@ def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[Contributio
         return contributions, errors
 
     try:
+        # a function of the features that can be written down has a closed form
         function = scoring_function(ranker)
     except InvalidInputError:
         return by_predictions, sampled
@@ -309,9 +310,11 @@ def _method(ranker: Any, *, n_permutations: int, seed: Any) -> tuple[Contributio
             "`explain` needs a ranker with one output: this one has "
             f"{function.weights.shape[1]}. Fit one ranker for each."
         )
+    # linear scores: each feature adds its own part
     if function.kernel is None:
         weights = function.weights / function.scale
         return lambda x, base: (weights * (x - base), np.zeros(len(x))), LINEAR
+    # kernels that are products over features: Shapley values in polynomial time
     probe = np.zeros(function.n_features)
     if function.rows is None or function.kernel.products(probe, probe[None]) is None:
         return by_predictions, sampled

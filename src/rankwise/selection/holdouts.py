@@ -11,13 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, as_columns
 from rankwise.core.checks import (
-    check_count,
     check_length,
     check_scores,
     seeded,
 )
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Count, check_value
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.io.comparisons import read_comparisons
 from rankwise.io.frames import is_frame
@@ -387,6 +387,58 @@ def resolve_folds(
 
 
 @final
+@dataclass(frozen=True, eq=False, repr=False)
+class GroupPairs:
+    """Two groups of items, such as two patients, that are left out of one global ranking together.
+
+    Both are scored by a fit that has seen neither, and only items of different groups are compared.
+
+    Parameters
+    ----------
+    groups : (n_items,)
+        The group of each item.
+    n_fits : int
+        Largest number of fits, for pairs of groups drawn at random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rankwise import GroupPairs, RankRLSCV
+    >>> rng = np.random.default_rng(0)
+    >>> X, patient = rng.normal(size=(24, 3)), np.repeat(np.arange(8), 3)
+    >>> ranker = RankRLSCV(cv=GroupPairs(patient)).fit(X, X[:, 0] > 0)
+    >>> ranker.held_out_value_ > 0.8
+    True
+    """
+
+    groups: ArrayLike
+    n_fits: int = 500
+
+    def __repr__(self) -> str:
+        return f"GroupPairs({len(np.unique(np.asarray(self.groups)))} groups)"
+
+    def pairs(
+        self, y: FloatArray, rng: np.random.Generator
+    ) -> tuple[IntArray, list[tuple[int, int]]]:
+        """Return the group of each item, from 0, and the pairs of groups with different scores."""
+        check_value("n_fits", self.n_fits, Count)
+        names, group = np.unique(np.asarray(self.groups), return_inverse=True)
+        check_length("groups", group, len(y))
+        if len(names) < 2:
+            raise InvalidInputError("`groups` must hold at least two groups: got one.")
+        low, high = np.full(len(names), np.inf), np.full(len(names), -np.inf)
+        np.minimum.at(low, group, y)
+        np.maximum.at(high, group, y)
+        first, second = np.triu_indices(len(names), 1)
+        differ = (high[first] > low[second]) | (high[second] > low[first])
+        first, second = first[differ], second[differ]
+        if len(first) > self.n_fits:
+            drawn = np.sort(rng.choice(len(first), self.n_fits, replace=False))
+            first, second = first[drawn], second[drawn]
+        return group, list(zip(first.tolist(), second.tolist(), strict=True))
+
+
+@final
 @dataclass(frozen=True)
 class PairKFold:
     """Split comparisons into folds; repeats of a comparison stay together.
@@ -426,7 +478,7 @@ class PairKFold:
             Groups that stay together in place of repeats, such as the judge of each comparison.
             Rows of a source that do not say who won are in no fold, and have no entry.
         """
-        check_count("n_splits", self.n_splits)
+        check_value("n_splits", self.n_splits, Count)
         ends, rows = _ends(pairs)
         key = self._keys(ends, groups)
         n_groups = int(key.max()) + 1

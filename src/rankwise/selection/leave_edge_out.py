@@ -88,10 +88,10 @@ def _decomposed(
         V = spectrum.vectors
         return system, spectrum, lambda i, j: (_rows(Z, i) - _rows(Z, j)) @ V
     K = space.kernel_matrix()
-    root, system = graph.laplacian.root(), System.dual(graph, K, trusted=space.kernel_is_trusted)
+    system = System.dual(graph, K, trusted=space.kernel_is_trusted)
     del K
     spectrum = system.spectrum()
-    S = root.like(spectrum.vectors).to_scores(spectrum.vectors)
+    S = system.scores_of(spectrum.vectors)
     return system, spectrum, lambda i, j: take_rows(S, i) - take_rows(S, j)
 
 

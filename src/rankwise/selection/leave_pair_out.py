@@ -399,20 +399,24 @@ class GradeSystem:
         strength: float,
     ) -> Self:
         """Invert the system; ``rest`` counts the items that remain of each grade."""
+        # degree and mean target of an item of each grade, among the items that remain
         degree = rest.sum() - rest
         offset = (targets @ rest) / degree
         n_grades = len(rest)
+        # inverse of K + strength / degree, and its condition number
         M = K.copy()
         M.flat[:: len(M) + 1] += strength / degree[grade]
         norm = largest_row_sum(M)
         factor, info = dpotrf(M.T, lower=False, overwrite_a=True, clean=False)
         rcond = dpocon(factor, norm, uplo="U")[0] if info == 0 else 0.0
         dpotri(factor, lower=False, overwrite_c=True)
+        # the border, one column for each grade, and its Schur complement
         E = np.zeros((len(K), n_grades))
         E[np.arange(len(K)), grade] = 1.0 / degree[grade]
         inner = dsymm(1.0, M.T, E, lower=False)
         gamma = np.diag(rest / degree) + np.eye(n_grades) - 1.0 / (n_grades - 1)
         schur = gamma / strength - E.T @ inner
+        # inverse and solution of the bordered system, block by block: hold-bordered
         across = solve(schur, inner.T, assume_a="sym").T
         B = M + across @ inner.T
         rhs = offset[grade]
@@ -420,6 +424,7 @@ class GradeSystem:
         x = dsymm(1.0, M.T, rhs[:, None], lower=False)[:, 0] + across @ (inner.T @ rhs)
         x += across @ beta_rhs
         beta = across.T @ rhs + solve(schur, beta_rhs, assume_a="sym")
+        # scores are equal if they differ by less than their rounding error
         error = EPS / max(rcond, TINY)
         tie = float(tie_share(error)) * float(np.abs(targets).max())
         return cls(B, across, x, beta, offset, degree, error, strength, tie)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, final, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.checks import (
     as_floats,
-    check_choice,
 )
 from rankwise.core.display import (
     Result,
     brief,
     decimals,
+    plain,
     text_table,
 )
 from rankwise.core.errors import InvalidInputError, NumericalError
-from rankwise.core.params import Reads, Shape
+from rankwise.core.params import Reads, Shape, check_value
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import storable
 from rankwise.measures.pairwise import AUC, Concordance, Disagreement
@@ -29,6 +29,9 @@ from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Judgements, Measure, weighted_mean
 from rankwise.selection.holdouts import HeldOut, PairsHeldOut
 from rankwise.selection.ties import TIE
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ChoiceRule: TypeAlias = Literal["best", "one_standard_error"]
 Simplest: TypeAlias = Literal["largest", "smallest"]
@@ -110,7 +113,7 @@ class SelectionPath(Result):
         Values that differ by rounding, 1e-12 of the best, are equally good.
         ``"one_standard_error"`` takes the simplest value within one standard error of the best.
         """
-        check_choice("rule", rule, get_args(ChoiceRule))
+        check_value("rule", rule, ChoiceRule)
         if np.isnan(self.values).all():
             raise NumericalError(
                 f"No value of `{self.parameter}` can be judged: the measure is undefined for "
@@ -140,8 +143,8 @@ class SelectionPath(Result):
             "parameter": self.parameter,
             "measure": repr(self.measure),
             "grid": self.grid.tolist(),
-            "values": _or_none(self.values),
-            "standard_errors": _or_none(self.standard_errors),
+            "values": plain(self.values),
+            "standard_errors": plain(self.standard_errors),
             "best": self._best,
         }
 
@@ -177,7 +180,7 @@ class SelectionPath(Result):
             f"{value} at {point})"
         )
 
-    def plot(self, ax: Any = None, chosen: int | None = None) -> Any:
+    def plot(self, ax: Axes | None = None, chosen: int | None = None) -> Axes:
         """Draw the values with their standard errors; return the axes. Needs matplotlib."""
         ax = super().plot(ax)
         if chosen is not None:
@@ -216,10 +219,6 @@ class Candidate:
 
     settings: Mapping[str, Any]
     path: SelectionPath
-
-
-def _or_none(values: FloatArray) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]
 
 
 def best_candidate(candidates: Sequence[Candidate], rule: ChoiceRule) -> int:

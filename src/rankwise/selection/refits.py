@@ -10,6 +10,7 @@ from scipy.linalg.blas import dgemm
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, as_columns
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.namespaces import HOST, Array, is_on_host, like, namespace_of, to_host, zeros
 from rankwise.core.threads import in_threads, n_threads, serial_blas
 from rankwise.graph.laplacian import Picker, Root
 from rankwise.graph.preference_graph import PreferenceGraph
@@ -139,17 +140,17 @@ class FoldedFeatures:
 class FoldSums:
     """Gram matrices H'H and right-hand sides C'H, stacked fold by fold, or of one part."""
 
-    grams: FloatArray
-    rhs: FloatArray
+    grams: Array
+    rhs: Array
 
     @classmethod
-    def of(cls, H: FloatArray, C: FloatArray, starts: IntArray) -> Self:
-        """Sum over the rows of each fold."""
+    def of(cls, H: Array, C: Array, starts: IntArray) -> Self:
+        """Sum over the rows of each fold, where they are."""
         n_folds, n = len(starts) - 1, H.shape[1]
-        grams, rhs = np.empty((n_folds, n, n)), np.empty((n_folds, C.shape[1], n))
+        grams, rhs = zeros((n_folds, n, n), H), zeros((n_folds, C.shape[1], n), H)
         for q, (first, last) in enumerate(pairwise(starts.tolist())):
-            _product(H[first:last], H[first:last], grams[q])
-            _product(C[first:last], H[first:last], rhs[q])
+            _product(H[first:last, :], H[first:last, :], grams[q, ...])
+            _product(C[first:last, :], H[first:last, :], rhs[q, ...])
         return cls(grams, rhs)
 
     def of_others(self) -> Self:
@@ -164,13 +165,14 @@ class FoldSums:
         return type(self)(grams, np.ascontiguousarray(self.rhs[:, :, chosen]))
 
 
-def sums_of_others(parts: FloatArray) -> FloatArray:
+def sums_of_others(parts: Array) -> Array:
     """Return for each part, along the first axis, the sum of all others: nothing cancels."""
-    sums = sums_behind(parts, np.zeros_like(parts[0]))
-    before = np.zeros_like(parts[0])
-    for own, part in zip(sums, parts, strict=True):
-        own += before
-        before += part
+    sums, numbers = namespace_of(parts).zeros_like(parts), range(parts.shape[0])
+    for order in (numbers, reversed(numbers)):  # those before, and those behind
+        passed = sums[0, ...] * 0.0
+        for q in order:
+            sums[q, ...] += passed
+            passed += parts[q, ...]
     return sums
 
 
@@ -195,9 +197,17 @@ class FoldChunks:
     problem: FoldedFeatures
     folds: list[slice]
     kept: dict[int, FoldSums] | None
+    where: Array
+    """Where the sums over folds are computed."""
 
     @classmethod
-    def of(cls, problem: FoldedFeatures, n_weights: int, chunk_bytes: int = CHUNK_BYTES) -> Self:
+    def of(
+        cls,
+        problem: FoldedFeatures,
+        n_weights: int,
+        chunk_bytes: int = CHUNK_BYTES,
+        where: Array = HOST,
+    ) -> Self:
         """Cut the folds into chunks, given the number of weights that a fold will need.
 
         Chunks that may take more memory than usual are as few as that allows.
@@ -208,7 +218,7 @@ class FoldChunks:
         size = max(1, min(chunk_bytes // n_bytes, -(-n_folds // n_chunks)))
         chunks = [slice(a, min(a + size, n_folds)) for a in range(0, n_folds, size)]
         keeps = 0 < n_folds * n * (n + problem.targets.shape[1]) <= KEPT_SUMS
-        return cls(problem, chunks, {} if keeps else None)
+        return cls(problem, chunks, {} if keeps else None, where)
 
     def totals(self) -> FoldSums:
         """Return the sums over each chunk, and last over what no fold holds out."""
@@ -222,7 +232,9 @@ class FoldChunks:
             H = problem.rows(where)
             if self.kept is not None and number < len(self.folds):
                 sums = self.kept[number] = self._sums(number, H)
-                grams[number], rhs[number] = sums.grams.sum(axis=0), sums.rhs.sum(axis=0)
+                xp = namespace_of(sums.grams)
+                grams[number] = to_host(xp.sum(sums.grams, axis=0))
+                rhs[number] = to_host(xp.sum(sums.rhs, axis=0))
                 return
             targets = problem.targets[problem.order[where]]
             grams[number], rhs[number] = H.T @ H, targets.T @ H
@@ -241,7 +253,7 @@ class FoldChunks:
         chunk, starts = self.folds[number], self.problem.starts
         starts = starts[chunk.start : chunk.stop + 1] - starts[chunk.start]
         targets = self.problem.targets[self.problem.order[self._rows(number)]]
-        return FoldSums.of(H, targets, starts)
+        return FoldSums.of(like(H, self.where), like(targets, self.where), starts)
 
     def _rows(self, number: int) -> slice:
         """Return the coordinates of a chunk or, after the last, those of no fold."""
@@ -299,7 +311,9 @@ def _columns(rows: FloatArray, chosen: BoolArray) -> FloatArray:
     return rows if chosen.all() else np.ascontiguousarray(rows[:, chosen])
 
 
-def _product(A: FloatArray, B: FloatArray, out: FloatArray) -> None:
+def _product(A: Array, B: Array, out: Array) -> None:
     """Fill ``out`` with A' B, all in row order; BLAS is called without NumPy's checks."""
-    if out.size:
+    if not is_on_host(out):
+        out[...] = A.T @ B
+    elif out.size:
         dgemm(1.0, B.T, A.T, c=out.T, trans_b=True, overwrite_c=True)

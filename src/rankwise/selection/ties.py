@@ -105,12 +105,14 @@ def equal_ties(scores: FloatArray, group: IntArray, error: FloatArray) -> FloatA
 
     def look(number: int) -> None:
         places = blocks[number]
+        # neighbours in sorted order whose gap is below the slack of their group
         sorted_scores = np.sort(np.take(rows, places, axis=1), axis=-1)
         first, last = sorted_scores[..., 0], sorted_scores[..., -1]
         size = np.maximum(np.abs(first), np.abs(last))
         slack = np.maximum(share * (last - first), ROUNDED * size)
         gaps = np.diff(sorted_scores, axis=-1)
         tied = gaps <= slack[..., None]
+        # only groups in which a score changes are kept
         row, at = np.nonzero((tied & (gaps > 0)).any(axis=-1))
         if len(row):
             changes.append(

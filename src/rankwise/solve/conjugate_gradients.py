@@ -338,6 +338,7 @@ class CGState:
     def at_start(cls, systems: ShiftedSystems) -> Self:
         """Return the state before the first iteration."""
         n_shifts, r = len(systems.alphas), systems.initial_residual()
+        # scores follow the weights by the same steps: no product with the validation rows again
         scores, directions = systems.scores(np.zeros(len(r))), systems.scores(r)
         if systems.validator is not None:
             scores = scores + systems.validator.rows.product(systems.start)

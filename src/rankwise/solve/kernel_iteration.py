@@ -45,7 +45,7 @@ BASIS_ROWS = 1000
 BASIS_ENTRIES = 1 << 27
 """Numbers that the preconditioner may take when the number of basis rows is left open."""
 
-ITEMS_PER_BASIS_ROW, MOST_BASIS_ROWS = 50, 8000
+ITEMS_PER_BASIS_ROW, MOST_BASIS_ROWS = 50, 6000
 """On a device there are as many basis rows as this, if they are more: products take longer."""
 
 CORRECTION = 1e-5
@@ -56,6 +56,9 @@ STALLED = 50
 
 LEAST_GAIN = 0.1
 """A correction that leaves more than this share of the residual is the last one."""
+
+SPREAD = 1e6
+"""Up to this ratio of eigenvalues, their features are orthonormal to 1e-10 as they are computed."""
 
 KEPT = 1e-10
 """Directions whose eigenvalue is below this share of the largest are left to the iteration."""
@@ -79,7 +82,7 @@ class ConjugateGradients:
         Largest number of iterations.
     n_basis : int, optional
         Number r of basis rows. By default 1000, or fewer if they would take more than a gigabyte;
-        on a device one per 50 items, between 1000 and 8000, in at most half of its memory.
+        on a device one per 50 items, between 1000 and 6000, in at most half of its memory.
     precision : {"mixed", "double"}
         With "mixed", products with a Gaussian kernel on a device are computed in single precision
         and corrected by residuals in double precision, until these meet `tol`.
@@ -153,9 +156,11 @@ class LowRank:
         values, rotation = values[kept], like(rotation[:, kept] / np.sqrt(values[kept]), Z)
         for rows in row_blocks(Z):
             Z[rows, : len(values)] = Z[rows, :] @ rotation
-        # orthonormal up to rounding: one more Cholesky factorisation
         H = Z[:, : len(values)]
-        C = cholesky(gram(H)) if len(values) else None
+        if values.max(initial=0.0) <= SPREAD * values.min(initial=np.inf):
+            return cls(H, values)
+        # orthonormal up to rounding: one more Cholesky factorisation
+        C = cholesky(gram(H))
         return cls(H if C is None else solve_rows(C, H), values)
 
     def divide(self, V: Array, alpha: float) -> Array:

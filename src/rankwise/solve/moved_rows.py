@@ -123,8 +123,8 @@ class MovedRows(StoredRows):
         if sparse.issparse(self.X):
             return SparseRows.of(self.X).group_sums(group, weight, n_groups)
         share, index = np.where(group >= 0, weight, 0.0)[:, None], np.maximum(group, 0)
-        there = (like(index, self.Z), n_groups, like(share, self.Z))
-        return to_host(segment_sums(self.Z, *there))
+        sums = segment_sums(self.Z, like(index, self.Z), n_groups, like(share, self.Z))
+        return to_host(sums)
 
     def group_squares(self, group: IntArray, weight: FloatArray, factor: FloatArray) -> FloatArray:
         """Return the squares of `group_sums`, each times its factor, added up."""

@@ -310,6 +310,10 @@ class System:
         # [PTAB07] eq. (8), [PTA09] eq. (17), [APS10] eq. (7)
         return C if self.root is None else self.root.to_items(C)
 
+    def scores_of(self, V: Array) -> Array:
+        """Turn vectors in coordinates of the graph into scores of the items, where they are."""
+        return V if self.root is None else self.root.like(V).to_scores(V)
+
     def solve(self, alpha: float) -> FloatArray:
         """Return the weights for one alpha: one Cholesky factorisation."""
         return self._trusted(solve_once(self.matrix, self.rhs, alpha, self.size))

@@ -107,13 +107,16 @@ def most_used_first(
     """
     starts, columns = X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False)
     edges = even_parts(starts)
+    # how often each column is used
     counts = sum_parts(
         lambda first, last, out: count_columns(columns, first, last, out), starts[edges], X.shape[1]
     )
     order = np.argsort(-counts, kind="stable")
+    # the new number of each column
     number = np.empty(len(order), dtype=np.uint16)
     number[order] = np.arange(len(order))
     indices = np.empty(len(columns), dtype=np.uint16)
+    # values that are copied anyway are packed, those of frequent columns first
     if X.data.dtype == np.float64 and dtype == np.float32:
         values = np.empty(len(X.data), dtype=dtype)
         run_parts(

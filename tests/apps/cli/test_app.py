@@ -285,3 +285,19 @@ def test_a_terminal_gets_a_ruled_table_with_every_cell(capsys, monkeypatch):
     for cell in ("measure", "mean", "NDCG @ 10", "0.5000", "AP[x]"):
         assert cell in printed
     assert "│" in printed or "|" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("rank", "m", "x.csv", "--top", "many"), "must be a valid integer"),
+        (("rank", "m", "x.csv", "--top", "0"), "must be greater than or equal to 1"),
+        (("fit", "x.csv", "-o", "m", "--for", "onnx"), "'onnx' is not one of 'elasticsearch'"),
+    ],
+)
+def test_values_that_options_cannot_take_are_refused_in_plain_words(run, arguments, message):
+    result = run(*arguments)
+    said = " ".join(result.stderr.replace("│", " ").split())
+    assert result.exit_code == 2
+    assert message in said
+    assert not any(word in said for word in ("Value error", "Input should", "unable to parse"))

@@ -165,13 +165,77 @@ def test_groups_are_left_out_together(run, refuse, tmp_path):
     assert 0 < json.loads(result.stdout)["pvalue"] <= 1
     result = run("fit", *given, "-o", tmp_path / "m")
     assert result.exit_code == 0, result.output
-    assert "by 10 folds of the groups in the column 'patient'" in result.stdout
-    assert rankwise.load(tmp_path / "m").n_features_in_ == 2
+    assert "by leaving out each pair of groups in the column 'patient'" in result.stdout
+    saved = rankwise.load(tmp_path / "m")
+    assert (saved.n_features_in_, saved.cv) == (2, "leave_pair_out")
+    model = rankwise.RankRLS(saved.alpha_)
+    expected = rankwise.leave_pair_out(model, X, ILL.astype(int), PATIENT)
+    assert saved.held_out_value_ == pytest.approx(expected.value)
     line = refuse("permutation-test", *given, "--alphas", "1,2")
     assert "--group must come without --measure and --alphas" in line
     assert "must have the column" in refuse("leave-pair-out", *given[:-1], "doctor")
     line = refuse("fit", "train.txt", "-o", tmp_path / "m", "--group", "patient")
     assert "must name columns of a table" in line
+
+
+def write_visits(path, labels=ILL):
+    """Write two visits a patient, with text, blanks, dates and money beside what says."""
+    crp = [f"{value:.3f}" if row % 7 else "" for row, value in enumerate(X[:, 0])]
+    columns = {
+        "patient": PATIENT,
+        "crp": crp,
+        "sex": ["f" if number % 3 else "m" for number in range(40)],
+        "cost": [f"${100 * abs(value):,.2f}" for value in X[:, 1]],
+        "seen": [f"2024-0{1 + number % 9}-15" for number in range(40)],
+        "ill": labels,
+    }
+    write_table(path, columns)
+
+
+@pytest.mark.parametrize("labels", [np.where(ILL, "yes", "no"), ILL], ids=["text", "bool"])
+def test_text_and_blanks_keep_the_closed_forms_of_small_samples(run, tmp_path, labels):
+    write_visits(tmp_path / "p.csv", labels)
+    given = [tmp_path / "p.csv", "--y", "ill", "--drop", "patient"]
+    given += ["--positive", "yes"] if labels.dtype.kind == "U" else []
+    label = "yes" if labels.dtype.kind == "U" else "true"
+    data = read_table(
+        tmp_path / "p.csv", y="ill", drop="patient", categories="auto", positive=label
+    )
+    rows = rankwise.IndicatorEncoder().fit_transform(data.X)
+    expected = rankwise.leave_pair_out_auc(rows, ILL)
+    found = run("leave-pair-out", *given, "--json")
+    assert json.loads(found.stdout)["value"] == pytest.approx(expected.value)
+    said = run("leave-pair-out", *given).stdout
+    assert "categories in sex; cost as numbers (decimal points, $)" in said
+    assert "Categories are indicators, blanks are means with an indicator" in said
+    found = run("permutation-test", *given, "--n-permutations", 9, "--json")
+    assert json.loads(found.stdout)["value"] == pytest.approx(expected.value)
+    # the fit leaves out the same pairs, and takes the same table to rank
+    result = run("fit", *given, "-o", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert "by leaving out each pair of items in turn" in result.stdout
+    assert "Trained RankRLSCV" in result.stdout
+    inner = rankwise.load(tmp_path / "m").steps_[-1]
+    assert inner.held_out_value_ == rankwise.RankRLSCV().fit(rows, ILL).held_out_value_
+    for command in (["predict"], ["explain"]):
+        result = run(*command, tmp_path / "m", tmp_path / "p.csv")
+        assert result.exit_code == 0, result.output
+
+
+def test_a_report_leaves_out_whole_patients(run, tmp_path):
+    write_visits(tmp_path / "p.csv")
+    given = [tmp_path / "p.csv", "--y", "ill", "--group", "patient"]
+    assert run("fit", *given, "-o", tmp_path / "m").exit_code == 0
+    result = run("report", tmp_path / "m", tmp_path / "p.csv", "-o", tmp_path / "r.html")
+    assert result.exit_code == 0, result.output
+    inner, page = rankwise.load(tmp_path / "m").steps_[-1], (tmp_path / "r.html").read_text()
+    assert "retrained without each pair, and without the other items of their groups" in page
+    data = read_table(tmp_path / "p.csv", y="ill", drop="patient", categories="auto")
+    rows = rankwise.IndicatorEncoder().fit_transform(data.X)
+    expected = rankwise.leave_pair_out(rankwise.RankRLS(inner.alpha_), rows, ILL, PATIENT)
+    assert f"{expected.value:.3f}" in page
+    assert "p12" not in page  # neither the page nor the model says who took part
+    assert b"p12" not in (tmp_path / "m").read_bytes()
 
 
 # Ids

@@ -150,7 +150,10 @@ def test_items_without_features_are_ranked_by_their_answers_alone(succeed):
             "must have the column 'x' for --features",
         ),
         (("fruit.csv", "answers.csv", "--tied", "x"), "must have a column 'x' for --tied"),
-        (("fruit.csv", "answers.csv", "--level", "2"), "--level must lie between 0 and 1"),
+        (
+            ("fruit.csv", "answers.csv", "--level", "2"),
+            "--level must be a finite number between 0 and 1",
+        ),
     ],
 )
 def test_bad_files_are_refused(refuse, arguments, message):
@@ -194,10 +197,32 @@ def test_answers_without_a_preference_rank_nothing_above_anything(succeed):
     np.testing.assert_allclose([one["score"] for one in ranking], 0.0, atol=1e-6)
 
 
-def test_columns_that_would_be_ignored_are_refused(refuse, folder):
+def test_columns_that_are_ignored_are_said(run, folder):
     (folder / "things.csv").write_text("name\na\nb\n")
     (folder / "votes.csv").write_text("winner,loser,mood\na,b,5\nb,a,1\n")
-    assert "got mood too" in refuse("prefer", "things.csv", "votes.csv")
+    result = run("prefer", "things.csv", "votes.csv")
+    assert result.exit_code == 0
+    assert "warning: columns not used: mood" in result.stderr
+
+
+def test_trees_take_part_where_features_interact(run, succeed, folder):
+    pytest.importorskip("lightgbm")
+    rng = np.random.default_rng(0)
+    speed, size = rng.normal(size=(2, 40))
+    names = np.array([f"p{k}" for k in range(40)])
+    write_table(folder / "animals.csv", {"name": names, "speed": speed, "size": size})
+    ends = np.array([rng.choice(40, 2, replace=False) for _ in range(600)])
+    lead = np.sign(speed[ends[:, 0]] - speed[ends[:, 1]])
+    lead *= np.where(size[ends].prod(axis=1) > 0.0, 1.0, -1.0)
+    ends = np.where((lead > 0.0)[:, None], ends, ends[:, ::-1])
+    write_table(folder / "fights.csv", {"winner": names[ends[:, 0]], "loser": names[ends[:, 1]]})
+    printed = succeed("prefer", "animals.csv", "fights.csv", "--top", 3)
+    assert "boosted trees of differences of features take part: log-loss" in printed
+    command = "prefer", "animals.csv", "fights.csv", "--json", "--ask", 0
+    report = json.loads(run(*command).stdout)["interactions"]
+    assert report["take_part"]
+    assert report["log_loss_with"] < report["log_loss_without"]
+    assert "interactions" not in json.loads(run(*command, "--no-interactions").stdout)
 
 
 def dated_rows():
@@ -222,7 +247,7 @@ def dated(folder):
 
 
 @pytest.mark.usefixtures("dated")
-def test_dates_tell_which_answers_are_old(succeed, refuse):
+def test_dates_tell_which_answers_are_old(run, succeed, refuse):
     by_days = json.loads(succeed("prefer", "three.csv", "days.csv", "--drift", "--json"))
     assert [one["item"] for one in by_days["ranking"]] == ["b", "a", "c"]
     by_dates = json.loads(
@@ -235,7 +260,8 @@ def test_dates_tell_which_answers_are_old(succeed, refuse):
     decayed = json.loads(succeed("prefer", "three.csv", "days.csv", "--half-life", 20, "--json"))
     assert [one["item"] for one in decayed["ranking"]] == ["b", "a", "c"]
     assert "forgotten within about" in succeed("prefer", "three.csv", "days.csv", "--drift")
-    assert "Add --drift or --half-life" in refuse("prefer", "three.csv", "days.csv")
+    result = run("prefer", "three.csv", "days.csv")
+    assert "note: dates are ignored; --drift or --half-life use them" in result.stderr
     assert "--date must come with --drift or --half-life" in refuse(
         "prefer", "three.csv", "when.csv", "--date", "when"
     )

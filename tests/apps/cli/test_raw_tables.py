@@ -188,7 +188,7 @@ def test_blanks_without_queries_are_learned_from(run, folder):
     (folder / "patients.csv").write_text("crp,hb,grade\n" + "\n".join(lines) + "\n")
     result = run("fit", "patients.csv", "-o", "patients.model")
     assert result.exit_code == 0, result.output + result.stderr
-    assert "Concordance on 3 unseen parts of the items" in " ".join(result.output.split())
+    assert "Judged by leaving out each pair of items in turn." in result.output
     result = run("predict", "patients.model", "patients.csv", "-o", "patients.scores.csv")
     assert result.exit_code == 0, result.output + result.stderr
 
@@ -211,3 +211,28 @@ def test_a_column_that_is_blank_everywhere_is_left_out(folder):
     data = read_table(folder / "blank.csv", categories="auto")
     assert data.feature_names == ["a"]
     assert data.columns.left_out == (("b", "blank everywhere"),)
+
+
+def test_ids_and_text_of_queries_stand_side_by_side(run, folder):
+    """A table of a search engine has both query_id and query, and ratings that are features."""
+    rng = np.random.default_rng(0)
+    lines = ["query_id,query,title,rating,grade"]
+    for number in range(40):
+        sought = " ".join(rng.choice(["red", "blue", "shoe", "bag", "lamp", "desk"], 2))
+        for _ in range(5):
+            title, rating = " ".join(rng.choice(["red", "shoe", "bag", "oak"], 3)), rng.random()
+            grade = len(set(sought.split()) & set(title.split()))
+            lines.append(f"q{number},{sought},{title},{rating:.3f},{grade}")
+    (folder / "found.csv").write_text("\n".join(lines) + "\n")
+    given = ("found.csv", "--y", "grade", "-o", "found.model", "--time-budget", 1)
+    result = run("fit", *given)
+    assert result.exit_code == 0, result.output + result.stderr
+    said = " ".join(result.output.split())
+    assert "queries from 'query_id'; features from query, title, rating;" in said
+    # new items have no grade; the rating stays a feature, blank or not
+    blank = [line.rpartition(",")[0] for line in lines]
+    blank[3] = blank[3].rpartition(",")[0] + ","
+    (folder / "new.csv").write_text("\n".join(blank) + "\n")
+    result = run("predict", "found.model", "new.csv")
+    assert result.exit_code == 0, result.output + result.stderr
+    assert len(result.output.split()) == len(lines) - 1

@@ -11,6 +11,7 @@ from rankwise import (
     BoostedRanker,
     Gaussian,
     InvalidInputError,
+    KeptFeatures,
     NumericalError,
     RankerPipeline,
     RankRLS,
@@ -102,6 +103,16 @@ def test_categories_are_an_input_of_their_own(tmp_path):
     }
     expected = ranker.predict(query, qid=np.zeros(len(query)))
     np.testing.assert_allclose(session.run(None, feed)[0], expected, rtol=1e-9)
+
+
+def test_crosses_of_categories_are_written(tmp_path):
+    rows = raw_table()
+    rows[:, 3] = RNG.choice(["a", "b", "c"], size=len(rows))
+    steps = [WithinQueryEncoder(crosses="auto"), WithinQueryImputer(), KeptFeatures([4, 0, 5, 6])]
+    ranker = RankerPipeline([*steps, RankRLS()]).fit(rows, Y, qid=QID)
+    assert ranker.steps_[0].crosses_.tolist() == [[0, 1]]
+    check = export_ranker(ranker, tmp_path / "ranker.onnx", X=rows, qid=QID)
+    assert check.relative_error < 1e-9
 
 
 def test_a_sum_of_rankers_with_raw_features_is_written(tmp_path):

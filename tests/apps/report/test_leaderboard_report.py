@@ -194,3 +194,20 @@ def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path, capsys):
     )
     page = (tmp_path / "board.html").read_text()
     assert "<title>Leaderboard: model battles 2024</title>" in page
+
+
+def test_groups_that_never_met_are_told_apart():
+    games = [("ann", "bob"), ("bob", "ann"), ("ann", "bob")] * 5
+    others = [(f"{one} II", f"{other} II") for one, other in games]
+    page = leaderboard_report(leaderboard([*games, *others], random_state=0)).html
+    assert "2 groups of items never met: scores, ranks and probabilities hold inside" in page
+    assert ">group<" in page
+    assert ">group<" not in leaderboard_report(leaderboard(games, random_state=0)).html
+
+
+def test_tables_of_categories_say_how_many_items_they_leave_out():
+    names = np.array([f"item {k:02d}" for k in range(40)])
+    ring = [(names[k], names[(k + 1) % 40]) for k in range(40)] * 2
+    board = leaderboard(ring, random_state=0)
+    page = leaderboard_report(board, categories={"English": board}).html
+    assert "80 answers about 40 items. The table shows the best 30." in page

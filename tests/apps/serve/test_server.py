@@ -16,9 +16,11 @@ from sklearn.preprocessing import StandardScaler
 
 from rankwise import (
     BoostedRanker,
+    IndicatorEncoder,
     InvalidInputError,
     MissingExtraError,
     PreferenceGP,
+    RankerPipeline,
     RankingFactorization,
     RankRLS,
     make_app,
@@ -183,7 +185,7 @@ def test_too_much_is_refused(client, body, message):
 
 
 def test_other_addresses_say_what_is_there(client):
-    assert client.get("/").status_code == 404
+    assert client.get("/nothing").status_code == 404
     wrong = client.get("/rank")
     assert wrong.status_code == 405
     assert "POST /rank" in wrong.json()["error"]
@@ -301,8 +303,37 @@ def test_missing_features_are_blanks_where_the_model_takes_blanks():
     assert rows == scores[:1]
     misspelt = browser.post("/rank", json={"items": [{"stars": 1.0, "prize": 2.0}]})
     assert "it is missing; got 'prize'. Did you mean 'price'" in misspelt.json()["error"]
+    other = browser.post("/rank", json={"items": [{"stars": 1.0, "pieces": 2.0}]})
+    assert other.json()["scores"] == scores[:1]  # another word, and no feature
     empty = browser.post("/rank", json={"items": [{"id": 1}]})
     assert "must have the feature 'price': it is missing." in empty.json()["error"]
+
+
+def test_an_example_shows_text_as_text_and_the_first_page_leads_to_it():
+    rows = pd.DataFrame({"kind": ["inn", "spa"] * 6, "stars": np.arange(12.0)})
+    ranker = RankerPipeline([IndicatorEncoder(), RankRLS()]).fit(rows, rows["stars"])
+    ranker.table_columns_ = {
+        "categories": ["kind"],
+        "formed": ["stars"],
+        "forms": ["decimal points"],
+    }
+    browser = testclient.TestClient(make_app(ranker))
+    body = browser.get("/openapi.json").json()["paths"]["/rank"]["post"]["requestBody"]
+    example = body["content"]["application/json"]["example"]
+    assert example == {"items": [{"id": "a", "kind": "text", "stars": 0.5}]}
+    assert browser.post("/rank", json=example).status_code == 200
+    first = browser.get("/")
+    assert first.url.path == "/docs"
+    assert "POST /rank" in first.text
+
+
+def test_blanks_count_zero_in_models_of_search_engines():
+    ranker = RankRLS().fit(pd.DataFrame({"bm25": [0.0, 1.0, 2.0]}), [0, 1, 2])
+    ranker.table_columns_ = {"blanks": ["0"]}
+    browser = testclient.TestClient(make_app(ranker))
+    items = [{"bm25": None}, {"bm25": 0.0}, {"bm25": 1.0}]
+    scores = browser.post("/rank", json={"items": items}).json()["scores"]
+    assert scores[0] == scores[1] < scores[2]
 
 
 def test_answers_name_the_model():

@@ -768,14 +768,17 @@ def test_data_frames_need_pandas(monkeypatch):
 
     board = leaderboard([("a", "b")])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install \"rankwise\[frames\]\""):
+    with pytest.raises(ImportError, match=r"pip install \"rankwise\[tables\]\""):
         board.to_frame()
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: leaderboard([("a", "b")], level=1.0), "`level` must lie between"),
+        (
+            lambda: leaderboard([("a", "b")], level=1.0),
+            "`level` must be a finite number between 0 and 1",
+        ),
         (lambda: leaderboard([("a", "b")], deviation=0.0), "`deviation` must lie between"),
         (lambda: leaderboard([("a", "b")], judges=True), "the comparisons have none"),
         (lambda: leaderboard([("a", "b")], clustered=True), "the comparisons have none"),

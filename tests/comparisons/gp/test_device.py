@@ -58,7 +58,7 @@ def test_moments_in_blocks_of_comparisons(ridge):
     expected, mean_here, variance_here = moments_under(prior, tau, nu)
     close(mean, mean_here)
     close(variance, variance_here)
-    brought = there.brought_here(weights)
+    brought = there.on_host(weights)
     close(brought.C, np.tril(expected.C))
     close(brought.w, expected.w)
     close(weights.log_normalizer, expected.log_normalizer)

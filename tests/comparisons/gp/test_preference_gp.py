@@ -870,7 +870,7 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
         (lambda: fixed().fit(pairs=[("a", "b")]).predict(["bo"]), "items of `fit`: got 'bo'"),
         (
             lambda: fixed().fit(pairs=[("a", "b")]).leaderboard(level=2.0),
-            "`level` must lie between",
+            "`level` must be a finite number between 0 and 1",
         ),
         (lambda: fixed(equal_rows="x").fit(X, pairs=PAIRS), "`equal_rows` must be one of"),
         (lambda: fixed().fit(X, pairs=PAIRS).predict([99]), "12 items of `fit`: got 99"),
@@ -896,7 +896,10 @@ def test_a_saved_process_predicts_and_learns_on_as_before(name, tmp_path):
             "`k` and goal='top' must",
         ),
         (lambda: fixed().fit(X, pairs=PAIRS).certainty(goal="top", k=12), "`k` must be below"),
-        (lambda: fixed().fit(X, pairs=PAIRS).suggest(until=1.0), "`until` must lie between"),
+        (
+            lambda: fixed().fit(X, pairs=PAIRS).suggest(until=1.0),
+            "`until` must be a finite number between 0 and 1",
+        ),
         (lambda: fixed().fit(X, pairs=PAIRS).suggest(X, 99), "between 1 and the 66"),
     ],
 )

@@ -185,7 +185,7 @@ def test_intervals_hold_at_least_the_probability_asked(level):
 
 @pytest.mark.parametrize("level", [0.0, 1.0, 90])
 def test_level_is_a_probability(level):
-    with pytest.raises(InvalidInputError, match="`level` must lie between 0 and 1"):
+    with pytest.raises(InvalidInputError, match="`level` must be a finite number between 0 and 1"):
         RankDistribution(np.ones((1, 1), dtype=int)).interval(level)
 
 

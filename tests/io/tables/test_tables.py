@@ -373,7 +373,7 @@ def test_long_numbers_are_read_as_float_does(tmp_path):
             "a,y,label\n1,2,3\n",
             r"must have one column for `y`: it has \['y', 'label'\]. Choose",
         ),
-        ("a,qid,query\n1,2,3\n", "must have one column for `qid`"),
+        ("a,qid,session_id\n1,2,3\n", "must have one column for `qid`"),
     ],
 )
 def test_bad_csv_is_named_with_its_place(tmp_path, text, message):

@@ -299,8 +299,9 @@ def test_problems_of_a_stack_are_solved_as_each_alone(there, panel_width):
     graphs = [PreferenceGraph.from_scores(y, p.qid) for y in (p.y, -p.X[:, 0], p.X[:, 1])]
     moments = [Moments.of(graph, p.X) for graph in graphs]
     rows = [rng.normal(size=(n_rows, 7)) for n_rows in (4, 0, 9)]
-    how = {"panel_width": panel_width, "where": there(np.zeros(1))}
-    found = NestedSolutions.of_each(moments, rows, 1e-3, **how)
+    moved = [Moments(there(m.gram), there(m.rhs), m.size) for m in moments]
+    of_rows = [there(own) for own in rows]
+    found = NestedSolutions.of_each(moved, of_rows, 1e-3, panel_width=panel_width)
     for one, own, solutions in zip(moments, rows, found, strict=True):
         alone = NestedSolutions.of(one, own, 1e-3, panel_width)
         assert solutions.scores().shape == (7, len(own), 1)

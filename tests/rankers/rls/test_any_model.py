@@ -272,8 +272,6 @@ def test_curve_is_refused_without_two_classes_or_all_pairs():
         leave_pair_out(Ridge(), X, X[:, 0], roc=True)
     with pytest.raises(InvalidInputError, match="needs all pairs"):
         leave_pair_out(Ridge(), X, y, roc=True, n_fits=5)
-    with pytest.raises(InvalidInputError, match="must be a ROC curve to draw"):
-        leave_pair_out(Ridge(), X, y).plot()
     with pytest.raises(InvalidInputError, match="needs ties='keep' and weights above 0"):
         leave_pair_out_auc(X, y, ties="drop", roc=True)
 

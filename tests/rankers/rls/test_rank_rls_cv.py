@@ -13,6 +13,7 @@ from rankwise import (
     ConvergenceWarning,
     Disagreement,
     Gaussian,
+    GroupPairs,
     InvalidInputError,
     Linear,
     NumericalError,
@@ -21,6 +22,7 @@ from rankwise import (
     RankRLS,
     RankRLSCV,
     evaluate,
+    leave_pair_out,
 )
 from rankwise.rankers.base import generator
 from rankwise.rankers.rls import hold_outs
@@ -644,3 +646,44 @@ def test_what_left_out_the_pairs_gives_the_fit_to_all_items(monkeypatch, query_w
     alone = RankRLS(found.alpha_, **options).fit(X, Y, None, weight)
     np.testing.assert_allclose(found.dual_coef_, alone.dual_coef_, rtol=1e-8, atol=1e-10)
     assert bool(fits) is not known  # nothing is factorised twice
+
+
+# Pairs of groups
+
+
+@pytest.mark.parametrize("ties", ["keep", "drop"])
+@pytest.mark.parametrize("kernel", ["linear", "gaussian"])
+def test_pairs_of_groups_left_out_equal_refits(ties, kernel):
+    rng = np.random.default_rng(3)
+    X, patient = rng.normal(size=(27, 3)), np.sort(rng.integers(0, 8, size=27))
+    y, alphas = rng.integers(0, 3, size=27).astype(float), [0.1, 10.0]
+    found = RankRLSCV(alphas, cv=GroupPairs(patient), kernel=kernel, ties=ties).fit(X, y)
+    expected = [
+        leave_pair_out(RankRLS(alpha, kernel=found.kernel_, ties=ties), X, y, patient)
+        for alpha in alphas
+    ]
+    np.testing.assert_allclose(found.path_.values, [one.value for one in expected])
+    errors = [one.standard_error for one in expected]
+    np.testing.assert_allclose(found.path_.standard_errors, errors)
+
+
+def test_pairs_of_groups_may_be_drawn():
+    X, patient = np.arange(40.0)[:, None], np.repeat(np.arange(20), 2)
+    assert repr(GroupPairs(patient)) == "GroupPairs(20 groups)"
+    assert len(GroupPairs(patient, n_fits=7).pairs(X[:, 0], np.random.default_rng(0))[1]) == 7
+    few = RankRLSCV([1.0], cv=GroupPairs(patient, n_fits=7), random_state=0).fit(X, X[:, 0])
+    assert few.held_out_value_ == 1.0
+
+
+@pytest.mark.parametrize(
+    ("cv", "message"),
+    [
+        (GroupPairs([1, 1, 1, 1]), "at least two groups"),
+        (GroupPairs([1, 2, 1]), "groups"),
+        (GroupPairs([1, 1, 2, 2], n_fits=0), "`n_fits` must be a whole number above 0"),
+        (GroupPairs([1, 1, 2, 2]), "must leave items of different scores to learn from"),
+    ],
+)
+def test_groups_that_cannot_be_paired_are_refused(cv, message):
+    with pytest.raises(InvalidInputError, match=message):
+        RankRLSCV(cv=cv).fit([[0.0], [1.0], [2.0], [3.0]], [0, 1, 1, 0])

@@ -79,6 +79,15 @@ class SingleCommand(TyperCommand):
         """Return the arguments and options."""
         return _bare(super().get_params(ctx))
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read options and arguments; say in plain words what a value must be."""
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            message = error.message.removeprefix("Value error, ").partition(", unable to parse")[0]
+            error.message = message.replace("Input should be", "must be")
+            raise
+
     def invoke(self, ctx: Any) -> None:
         """Run what was typed; this is where the heavy imports happen."""
         flags = {
@@ -164,9 +173,12 @@ def as_options(message: str, flags: dict[str, str]) -> str:
         flag = flags.get(found[1].lower())
         return found[0] if flag is None else f"{flag} {found[2]}"
 
-    message = re.sub(r"\bComparisonColumns\((.*?)\)", r"\1", message)
+    def in_columns(found: re.Match[str]) -> str:
+        return re.sub(r"=([\d.]+)", r"='\1'", found[1]).replace("', ", "' ")
+
+    message = re.sub(r"\bComparisonColumns\((.*?)\)", in_columns, message)
     message = re.sub(r"`(\w+)`", flag_alone, message)
-    return re.sub(r"\b(\w+)=('[^']*'|\.\.\.|\[\.\.\.\])", flag_and_value, message)
+    return re.sub(r"\b(\w+)=('[^']*'|\"[^\"]*\"|\.\.\.|\[\.\.\.\])", flag_and_value, message)
 
 
 def _leave(line: str, status: int) -> None:

@@ -349,6 +349,13 @@ class Prefer(Command):
         bool,
         option("Scores are log-odds (Bradley-Terry); implies --no-robust.", None, "--logistic"),
     ] = False
+    interactions: Annotated[
+        bool,
+        option(
+            "Let boosted trees of differences of features take part, if held-out answers become "
+            "likelier by them."
+        ),
+    ] = True
     level: AnswerLevel = 0.9
     top: Top = None
     json: Json = False
@@ -524,6 +531,14 @@ class LeaderboardCommand(Command):
         Literal["a", "b"] | None,
         option("Whom positive numbers favour, if results are numbers around 0.", panel=COLUMNS),
     ] = None
+    middle: Annotated[
+        float,
+        option(
+            "With --favours: the number that favours nobody, such as 4 of 1 to 7.",
+            "NUMBER",
+            panel=COLUMNS,
+        ),
+    ] = 0.0
     points: Annotated[
         str | None,
         option(

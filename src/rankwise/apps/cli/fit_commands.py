@@ -168,11 +168,12 @@ class JudgedPairsCommand(PairsCommand, ABC):
 class Fit(RawCommand, GroupCommand, ClusterCommand):
     """Find a good ranker for raw features, say how good it is, and save it.
 
-    With queries, text or blanks this is AutoRanker: it tries linear and kernel
-    rankers and trees, adds up those that are better together by NDCG @ 10, and
-    prints a value on data that no choice has seen. Otherwise, or with --validate,
-    --workers or --cluster, it is a linear RankRLS with the best alpha. With --for
-    it is the better one of trees and a linear ranker, which engines can run.
+    With queries this is AutoRanker: it tries linear and kernel rankers and trees,
+    adds up those that are better together by NDCG @ 10, and prints a value on data
+    that no choice has seen. Otherwise, or with --validate, --workers or --cluster,
+    it is a linear RankRLS with the best alpha, judged by leaving out each pair of
+    items. With --for it is the better one of trees and a linear ranker, which
+    engines can run.
 
     For example: rankwise fit train.txt -o model
     """

@@ -14,14 +14,14 @@ from rankwise.apps.distributed.engine import engine_of
 from rankwise.apps.distributed.partitions import PartitionRows, Partitions
 from rankwise.apps.distributed.shares import LocalGraphs, SharedProblem, refuse_ordered_weights
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_positive
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import check_value
 from rankwise.core.queries import Queries
 from rankwise.features.function_space import ExplicitSpace, Identity
 from rankwise.features.kernels import Linear
 from rankwise.graph.preference_graph import Cost, PreferenceGraph, QueryWeight, Ties
 from rankwise.measures.value import Judgements, Measure
-from rankwise.rankers.closed_form import ALPHA_REMEDY, keep_linear_solution
+from rankwise.rankers.closed_form import Alpha, keep_linear_solution
 from rankwise.rankers.linear.statistics import Statistics
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import ALPHAS, RankRLSCV
@@ -106,7 +106,7 @@ class DaskRankRLS(ClosedFormDaskRanker):
 
     def __init__(
         self,
-        alpha: float = 1.0,
+        alpha: Alpha = 1.0,
         *,
         cost: Cost = "magnitude",
         ties: Ties = "drop",
@@ -120,7 +120,7 @@ class DaskRankRLS(ClosedFormDaskRanker):
         self.client = client
 
     def _learn(self, partitions: Partitions, validation: Partitions | None) -> RankRLS:  # noqa: ARG002
-        alpha = check_positive("alpha", self.alpha, ALPHA_REMEDY)
+        alpha = check_value("alpha", self.alpha, Alpha)
         refuse_ordered_weights(self.query_weight)
         options: dict[str, Any] = {
             "cost": self.cost,

@@ -42,9 +42,10 @@ from rankwise.apps.export.trees import (
 from rankwise.comparisons.gp.inference.posterior import Posterior
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.core.arrays import FloatArray, dense_rows, raw_rows
-from rankwise.core.checks import check_choice, check_finite
+from rankwise.core.checks import check_finite
 from rankwise.core.display import listed
 from rankwise.core.errors import InvalidInputError, NumericalError
+from rankwise.core.params import check_value
 from rankwise.core.queries import Queries
 from rankwise.io.files import open_write
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
@@ -202,7 +203,7 @@ def export_ranker(
     ('onnx', True)
     """
     chosen = _format_of(path, format)
-    check_choice("precision", precision, get_args(OnnxPrecision))
+    check_value("precision", precision, OnnxPrecision)
     # pairs of objects, and rankers of several steps, have graphs of their own
     if _ranker_of_pairs(ranker) is not None:
         return _export_pairs(ranker, path, chosen, name, precision)
@@ -420,7 +421,7 @@ def _format_of(path: str | PathLike[str], format: str | None) -> ExportFormat:
                 f"{', '.join(get_args(ExportFormat))}."
             )
         return SUFFIXES[suffix]
-    check_choice("format", format, get_args(ExportFormat))
+    check_value("format", format, ExportFormat)
     return format  # type: ignore[return-value]
 
 

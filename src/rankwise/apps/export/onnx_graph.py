@@ -13,7 +13,7 @@ from scipy.linalg import solve_triangular
 
 from rankwise import __version__
 from rankwise.comparisons.gp.inference.posterior import Posterior
-from rankwise.core.arrays import FloatArray, dense_rows
+from rankwise.core.arrays import FloatArray, IntArray, dense_rows
 from rankwise.core.checks import is_missing
 from rankwise.core.errors import InvalidInputError, MissingExtraError
 from rankwise.features.covariances import Scaled, SquaredExponential
@@ -335,6 +335,18 @@ class GraphWriter:
             "default_tensor": helper.make_tensor("default", kind, [1], [0.0]),
         }
         return self.node("LabelEncoder", [words], domain=ML_DOMAIN, **options)
+
+    def codes_of_numbers(self, numbers: str, keys: IntArray, values: FloatArray) -> str:
+        """Replace whole numbers by others, 0 where a key is unknown."""
+        onnx = import_onnx()
+        kind = FLOAT_TYPES[self.dtype]
+        make = onnx.helper.make_tensor
+        options = {
+            "keys_tensor": onnx.numpy_helper.from_array(keys.astype(np.int64), "keys"),
+            "values_tensor": make("values", kind, [len(keys)], values.tolist()),
+            "default_tensor": make("default", kind, [1], [0.0]),
+        }
+        return self.node("LabelEncoder", [numbers], domain=ML_DOMAIN, **options)
 
     def trees(self, attributes: dict[str, Any], weights: FloatArray, rows: str) -> str:
         """Write a sum of trees for rows in double precision; its result is in single precision."""

@@ -12,7 +12,13 @@ from typing import Any, NamedTuple, final
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.apps.export.onnx_graph import GraphWriter, OnnxInput, OnnxPrecision, onnx_file
+from rankwise.apps.export.onnx_graph import (
+    GraphWriter,
+    OnnxInput,
+    OnnxPrecision,
+    import_onnx,
+    onnx_file,
+)
 from rankwise.automatic.sum_of_rankers import SumOfRankers
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
@@ -21,6 +27,7 @@ from rankwise.rankers.scoring_function import scaling_of, scoring_function
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker
 from rankwise.transformers.categories import BLANK, WithinQueryEncoder
 from rankwise.transformers.numeric import WithinQueryImputer, WithinQueryRanks, WithinQueryScaler
+from rankwise.transformers.rows import FeatureScaler, KeptFeatures
 
 
 def write_steps_onnx(
@@ -330,7 +337,7 @@ def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
             "file by `export_ranker`. Put it first, or encode the categories yourself."
         )
     # a column of codes for each column of text; a blank is empty text
-    encoded = []
+    encoded, columns = [], []
     for j, (words, codes) in enumerate(zip(step.categories_, step.codes_, strict=True)):
         if "" in words:
             raise InvalidInputError(
@@ -339,12 +346,48 @@ def _encoder(step: WithinQueryEncoder, graph: GraphWriter, rows: str) -> str:
             )
         column = graph.node("Gather", ["categories", graph.array([j], np.int64)], axis=1)
         keys = ["" if word == BLANK else str(word) for word in words]
+        columns.append((column, keys))
         encoded.append(graph.codes(column, keys, codes))
     # numbers and codes in the order of the columns that were fitted
     joined = graph.node("Concat", [rows, *encoded], axis=1)
     plain = [j for j in range(step.n_features_in_) if j not in step.columns_]
     order = np.argsort([*plain, *step.columns_])
-    return graph.node("Gather", [joined, graph.array(order, np.int64)], axis=1)
+    joined = graph.node("Gather", [joined, graph.array(order, np.int64)], axis=1)
+    added = _crosses(step, graph, columns)
+    return graph.node("Concat", [joined, *added], axis=1) if added else joined
+
+
+def _crosses(
+    step: WithinQueryEncoder, graph: GraphWriter, columns: list[tuple[str, list[str]]]
+) -> list[str]:
+    """Write the codes of crosses, and how often categories occur."""
+    if step.crosses is None:
+        return []
+    # categories are numbered from 1, and 0 is unknown
+    places = [graph.codes(words, keys, np.arange(1.0, len(keys) + 1)) for words, keys in columns]
+    found, one = [], graph.array([1.0])
+    for (a, b), keys, codes in zip(
+        step.crosses_.tolist(), step.cross_keys_, step.cross_codes_, strict=True
+    ):
+        first = graph.node("Mul", [graph.node("Sub", [places[a], one]),
+                                   graph.array([float(len(columns[b][1]))])])  # fmt: skip
+        number = graph.node("Add", [first, graph.node("Sub", [places[b], one])])
+        is_known = graph.node("And", [_positive(graph, places[a]), _positive(graph, places[b])])
+        number = graph.node("Where", [is_known, number, graph.array([-1.0])])
+        number = graph.node("Cast", [number], to=import_onnx().TensorProto.INT64)
+        found.append(graph.codes_of_numbers(number, keys, codes))
+    shares = zip(columns, step.frequencies_, strict=True)
+    return [*found, *(graph.codes(words, keys, share) for (words, keys), share in shares)]
+
+
+@step_node.register
+def _kept(step: KeptFeatures, graph: GraphWriter, rows: str) -> str:
+    return graph.node("Gather", [rows, graph.array(np.array(step.columns), np.int64)], axis=1)
+
+
+@step_node.register
+def _feature_scaler(step: FeatureScaler, graph: GraphWriter, rows: str) -> str:
+    return graph.scaled(rows, step.mean_[None], step.scale_[None])
 
 
 def _n_items(graph: GraphWriter, rows: str) -> str:

@@ -10,7 +10,7 @@ from os import PathLike
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from rankwise import __version__
 from rankwise.apps.report.figures import FigureWriter
@@ -27,6 +27,7 @@ from rankwise.apps.report.sections import (
     features_section,
     judges_section,
     measures_section,
+    next_query_section,
     pairs_left_out,
     pairs_section,
     queries_learned_from,
@@ -55,6 +56,7 @@ from rankwise.measures.evaluation import Evaluation
 from rankwise.measures.registry import parse_measures
 from rankwise.measures.value import Measure
 from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
+from rankwise.rankers.rls.any_model import PairEstimate
 from rankwise.rankers.rls.small_samples import AUCEstimate
 
 
@@ -109,6 +111,7 @@ def make_report(
     measures: str | Measure | Iterable[str | Measure] | None = None,
     feature_names: Sequence[str] | None = None,
     item_names: Sequence[Any] | None = None,
+    groups: ArrayLike | None = None,
     title: str = "Ranking report",
 ) -> Report:
     """Make a page about one ranker, or several side by side, judged on the items given.
@@ -131,6 +134,8 @@ def make_report(
         The names of the features; by default from the first ranker or the columns of X.
     item_names : (n_items,), optional
         The names of the items; by default their row numbers.
+    groups : (n_items,), optional
+        The group of each item, such as its patient: pairs are left out with their whole groups.
     title : str
         The title of the page.
 
@@ -152,7 +157,7 @@ def make_report(
     Report('Ranking report', ... kB)
     """
     # scores, measures and unseen pairs that several sections share
-    judged = _checked_models(rankers, X, y, qid, measures, feature_names, item_names)
+    judged = _checked_models(rankers, X, y, qid, measures, feature_names, item_names, groups)
     draw, found = FigureWriter(), evaluations_of(judged)
     unseen = pairs_left_out(judged)
     parts = [
@@ -162,6 +167,7 @@ def make_report(
         *selection_sections(judged, draw),
         roc_section(judged, unseen, draw),
         calibration_section(judged, draw),
+        next_query_section(judged),
         features_section(judged, found, draw),
         queries_section(judged, found),
     ]
@@ -242,6 +248,7 @@ def _checked_models(
     measures: Any,
     feature_names: Sequence[str] | None,
     item_names: Sequence[Any] | None,
+    groups: ArrayLike | None,
 ) -> JudgedModels:
     models = dict(rankers) if isinstance(rankers, Mapping) else {type(rankers).__name__: rankers}
     if not models:
@@ -270,7 +277,16 @@ def _checked_models(
         measures=None if measures is None else parse_measures(measures),
         names=None if names is None else tuple(map(str, names)),
         items=[str(item) for item in items],
+        groups=_groups(groups, len(rows)),
     )
+
+
+def _groups(groups: ArrayLike | None, n_items: int) -> NDArray[Any] | None:
+    if groups is None:
+        return None
+    given = np.asarray(groups)
+    check_length("groups", given, n_items)
+    return given
 
 
 def _as_ranker(model: Any) -> Any:
@@ -343,7 +359,7 @@ def _held_out_cards(judged: JudgedModels) -> list[tuple[str, str, str]]:
     return [(f"{path.measure!r}, held out", decimals(value, 3), note)]
 
 
-def _unseen_cards(unseen: dict[str, AUCEstimate]) -> list[tuple[str, str, str]]:
+def _unseen_cards(unseen: Mapping[str, AUCEstimate | PairEstimate]) -> list[tuple[str, str, str]]:
     """Return the leave-pair-out estimate of the first model that has one."""
     return [
         (

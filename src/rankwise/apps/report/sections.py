@@ -1,14 +1,16 @@
 """The parts of a report, each from rankers and the items they are judged on."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, singledispatch
 from typing import Any, final
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 
 from rankwise.apps.report.figures import FigureWriter, Inline, heat_map
+from rankwise.automatic.auto_ranker import AutoRanker
 from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
@@ -23,10 +25,13 @@ from rankwise.measures.evaluation import Evaluation, evaluate, paired_test
 from rankwise.measures.value import Measure
 from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.explain import Explanation, FeatureImportance, explain, feature_importance
+from rankwise.rankers.pipeline import RankerPipeline
+from rankwise.rankers.rls.any_model import PairEstimate, leave_pair_out
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 from rankwise.rankers.rls.small_samples import AUCEstimate, leave_pair_out_auc
 from rankwise.rankers.scoring_function import predicted
+from rankwise.transformers.indicators import IndicatorEncoder
 
 N_EXTREME = 3
 """Queries shown from each end."""
@@ -61,6 +66,8 @@ class JudgedModels:
         The names of the features.
     items : sequence of str
         The name of each item.
+    groups : (n_items,), optional
+        The group of each item, such as its patient.
     """
 
     rankers: Mapping[str, Any]
@@ -71,6 +78,7 @@ class JudgedModels:
     measures: tuple[Measure, ...] | None
     names: tuple[str, ...] | None
     items: Sequence[str]
+    groups: NDArray[Any] | None = None
 
     @property
     def qid(self) -> Any:
@@ -127,6 +135,8 @@ def ranker_of(model: Any) -> Any:
     """Return the ranker itself, the last step of a pipeline."""
     if isinstance(model, OfUsers):
         return model.model
+    if isinstance(model, RankerPipeline):
+        return model.steps_[-1]
     return model.steps[-1][1] if isinstance(model, Pipeline) else model
 
 
@@ -346,6 +356,47 @@ def _query_rows(judged: JudgedModels, scores: FloatArray, query: int) -> list[li
     return rows
 
 
+COVERAGES = (0.8, 0.9, 0.95)
+"""With what probabilities the page says something of one query."""
+
+
+def next_query_section(judged: JudgedModels) -> Section | None:
+    """Say what the first model may expect of one query, and hold it against those given."""
+    name, model = next(iter(judged.rankers.items()))
+    found = ranker_of(model).next_query_ if isinstance(ranker_of(model), AutoRanker) else None
+    if found is None or len(found.leads) == 0 or not judged.has_qid:
+        return None
+    scores, queries = _scores(model, judged), judged.queries
+    values = evaluate(judged.y, scores, judged.qid, found.measure).values[:, 0]
+    values = values[~np.isnan(values)]
+    top = np.full(queries.n_queries, -np.inf)
+    np.maximum.at(top, queries.index, judged.y)
+    is_best = judged.y == top[queries.index]
+    header = ["with", f"{found.measure} of one query", "so it was here", "items in a set"]
+    rows = [[*header, "sets with a best item, here"]]
+    for coverage in COVERAGES:
+        low, high = found.interval(coverage)
+        held = float(np.mean((values >= low) & (values <= high))) if len(values) else np.nan
+        in_set = found.best_set(scores, queries, coverage)
+        with_best = np.bincount(queries.index, in_set & is_best, queries.n_queries) > 0
+        size = in_set.sum() / queries.n_queries
+        rows.append(
+            [
+                f"{coverage:.0%}",
+                f"{decimals(low, 3)} to {decimals(high, 3)}",
+                f"{held:.0%}",
+                f"{size:.1f} of {len(in_set) / queries.n_queries:.1f}",
+                f"{with_best.mean():.0%}",
+            ]
+        )
+    text = (
+        f"What {name} found on the queries that it held out, about the next one: between which "
+        "values its measure will lie, and how many of the first items must be looked at to see the "
+        "best one (or one of equal grade).",
+    )
+    return Section("One new query", text, (("Intervals and sets", rows),))
+
+
 def features_section(
     judged: JudgedModels, found: dict[str, Evaluation], draw: FigureWriter
 ) -> Section | None:
@@ -498,7 +549,7 @@ def _paint_calibration(ax: Any, curves: dict[str, list[tuple[float, float, int]]
         ax.legend()
 
 
-def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate]:
+def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate | PairEstimate]:
     """Estimate the AUC of few items of two classes by leaving out pairs, if the model allows it."""
     if judged.has_qid or len(np.unique(judged.y)) != 2 or len(judged.y) > SMALL_SAMPLE:
         return {}
@@ -507,7 +558,7 @@ def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate]:
 
 
 def roc_section(
-    judged: JudgedModels, estimates: dict[str, AUCEstimate], draw: FigureWriter
+    judged: JudgedModels, estimates: dict[str, AUCEstimate | PairEstimate], draw: FigureWriter
 ) -> Section | None:
     """Draw the ROC curve of two classes; for few items, with the leave-pair-out interval."""
     if judged.has_qid or len(np.unique(judged.y)) != 2:
@@ -517,8 +568,10 @@ def roc_section(
     if estimates:
         text.append(
             "The leave-pair-out estimate, and the curve of unseen pairs, come from models that are "
-            "retrained without each pair, with the same alpha and kernel. They are honest on these "
-            "items even if the model has seen them, unless alpha was chosen on them."
+            "retrained without each pair"
+            + (", and without the other items of their groups" if judged.groups is not None else "")
+            + ", with the same alpha and kernel. They are honest on these items even if the model "
+            "has seen them, unless alpha was chosen on them."
         )
         unseen = {name: e.roc for name, e in estimates.items() if e.roc is not None}
         curves = {
@@ -574,30 +627,55 @@ def _paint_roc(ax: Any, curves: dict[str, tuple[FloatArray, FloatArray]]) -> Non
 
 
 @singledispatch
-def _left_out(model: Any, judged: JudgedModels) -> AUCEstimate | None:  # noqa: ARG001
+def _left_out(model: Any, judged: JudgedModels) -> AUCEstimate | PairEstimate | None:  # noqa: ARG001
     """Return the leave-pair-out estimate of a RankRLS model, None for other models."""
     return None
 
 
 @_left_out.register
-def _left_out_of_ranker(model: RankRLS, judged: JudgedModels) -> AUCEstimate | None:
+def _left_out_of_ranker(model: RankRLS, judged: JudgedModels) -> AUCEstimate | PairEstimate | None:
     return _leave_pairs_out(judged, model.alpha, model.kernel_, model.ties)
 
 
 @_left_out.register
-def _left_out_of_choice(model: RankRLSCV, judged: JudgedModels) -> AUCEstimate | None:
+def _left_out_of_choice(
+    model: RankRLSCV, judged: JudgedModels
+) -> AUCEstimate | PairEstimate | None:
     return _leave_pairs_out(judged, model.alpha_, model.kernel_, model.ties_)
+
+
+@_left_out.register
+def _left_out_of_steps(
+    model: RankerPipeline, judged: JudgedModels
+) -> AUCEstimate | PairEstimate | None:
+    """Leave pairs out of features that were made without a look at scores."""
+    *steps, ranker = model.steps_
+    if not all(isinstance(step, IndicatorEncoder) for step in steps):
+        return None
+    X = judged.X
+    for step in steps:
+        X = step.transform(X)
+    return _left_out(ranker, replace(judged, X=X))
 
 
 def _leave_pairs_out(
     judged: JudgedModels, alpha: float, kernel: Kernel, ties: Any
-) -> AUCEstimate | None:
+) -> AUCEstimate | PairEstimate | None:
     if not kernel.is_function:
         return None
+    if judged.groups is not None:
+        few = len(np.unique(judged.groups)) <= FEW_GROUPS
+        return leave_pair_out(
+            RankRLS(alpha, kernel=kernel, ties=ties), judged.X, judged.y, judged.groups,
+            n_fits=None if few else MOST_FITS, roc=few, random_state=0,
+        )  # fmt: skip
     return leave_pair_out_auc(
         judged.X, judged.y, alpha=alpha, kernel=kernel, ties=ties, roc=ties == "keep"
     )
 
+
+FEW_GROUPS, MOST_FITS = 40, 500
+"""Groups of which all pairs are left out; of more, this many pairs are drawn."""
 
 MOST_NEIGHBOURS = 30
 """Rows shown of neighbours, and of the leaderboard of a category."""
@@ -608,15 +686,15 @@ MOST_DRAWN, MOST_MAPPED, MOST_PAIRED = 100, 60, 12
 
 def ranking_section(board: Leaderboard) -> Section:
     """Show the items in order, with the intervals of scores and ranks."""
-    rows = [["item", "rank", "score", "interval", "ranks", "best", "answers"]]
-    for position, row in enumerate(board.rows()):
-        low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
-        cells = [board.rank_range(position), decimals(row["best"], 2), f"{row['answers']:g}"]
-        rows.append([str(row["item"]), str(row["rank"]), score, f"{low} to {high}", *cells])
     text = [
         "Items whose score intervals overlap may be in the opposite order. Ranks show the places "
         "that an item may have; best is the probability of the first place."
     ]
+    if board.n_groups > 1:
+        text.append(
+            f"{board.n_groups} groups of items never met: scores, ranks and probabilities hold "
+            "inside a group."
+        )
     if board.n_items > MOST_DRAWN:
         text.append(
             f"The chart shows the best {MOST_DRAWN} of {board.n_items} items; the table shows all."
@@ -626,7 +704,20 @@ def ranking_section(board: Leaderboard) -> Section:
             f"Answers may be ties: they are likely where scores differ by less than about "
             f"{decimals(board.unit * board.width, board.n_digits)}."
         )
-    return Section("Ranking", tuple(text), (("Ranking", rows),), (Inline(board.chart(MOST_DRAWN)),))
+    table = "Ranking", _ranking_rows(board)
+    return Section("Ranking", tuple(text), (table,), (Inline(board.chart(MOST_DRAWN)),))
+
+
+def _ranking_rows(board: Leaderboard) -> list[list[str]]:
+    """Return the table of a ranking, item by item."""
+    group = ["group"] if board.n_groups > 1 else []
+    rows = [["item", *group, "rank", "score", "interval", "ranks", "best", "answers"]]
+    for position, row in enumerate(board.rows()):
+        low, high, score = (decimals(row[k], board.n_digits) for k in ("low", "high", "score"))
+        cells = [board.rank_range(position), decimals(row["best"], 2), f"{row['answers']:g}"]
+        place = [str(row[word]) for word in ("item", *group, "rank")]
+        rows.append([*place, score, f"{low} to {high}", *cells])
+    return rows
 
 
 def pairs_section(board: Leaderboard, table: ComparisonTable | None) -> Section:
@@ -722,22 +813,28 @@ def audit_sections(audit: Audit) -> list[Section]:
 def _neighbours_section(audit: Audit) -> Section:
     """Show which neighbours are separated, and how many more answers the others need."""
     rows = [["above", "below", "probability of this order", "separated", "more answers each"]]
-    for row in audit["neighbours"].rows[:MOST_NEIGHBOURS]:
+    neighbours = audit["neighbours"].rows
+    for row in neighbours[:MOST_NEIGHBOURS]:
         separated = "together" if row["separated_together"] else "alone" if row["separated"] else ""
         needed = "" if row["separated"] else f"{row['more_answers_each']:,.0f}"
         names = (short_label(str(row["above"])), short_label(str(row["below"])))
         rows.append([*names, decimals(row["probability"], 2), separated, needed])
-    text = (
+    text = [
         "Neighbours separated alone hold one by one, those separated together hold all at once. "
-        "The last column says about how many more answers both items need to be separated.",
-    )
-    return Section("Neighbours", text, (("Neighbours", rows),))
+        "The last column says about how many more answers both items need to be separated."
+    ]
+    if len(neighbours) > MOST_NEIGHBOURS:
+        text.append(f"The table shows the best {MOST_NEIGHBOURS} of {len(neighbours)} neighbours.")
+    return Section("Neighbours", tuple(text), (("Neighbours", rows),))
 
 
 def category_section(name: str, board: Leaderboard) -> Section:
     """Show the leaderboard of a category."""
-    header, body = board.top(MOST_NEIGHBOURS).cells()
-    return Section(f"Only {name}", (), ((f"Only {name}", [header, *body]),))
+    rows = _ranking_rows(board.top(MOST_NEIGHBOURS))
+    text = [f"{board.answers.sum() / 2.0:,.0f} answers about {board.n_items} items."]
+    if board.n_items > MOST_NEIGHBOURS:
+        text.append(f"The table shows the best {MOST_NEIGHBOURS}.")
+    return Section(f"Only {name}", (" ".join(text),), ((f"Only {name}", rows),))
 
 
 def _win_counts(table: ComparisonTable, names: Sequence[Any]) -> FloatArray:

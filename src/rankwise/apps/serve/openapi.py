@@ -6,6 +6,7 @@ from html import escape
 from typing import Any
 
 from rankwise.apps.serve.requests import ItemReader
+from rankwise.io.feature_columns import DATES, TRUTH
 
 STYLE = (
     ":root { color-scheme: light dark; } body { font: 16px/1.5 system-ui, sans-serif; "
@@ -40,7 +41,7 @@ def openapi(facts: Mapping[str, Any], reader: ItemReader) -> dict[str, Any]:
         if "null" not in kinds:
             named["required"] = list(reader.names)
         item = {"oneOf": [named, item]}
-        example = {"id": "a", **dict.fromkeys(reader.names, 0.5)}
+        example = {"id": "a", **{name: _example(reader, name) for name in reader.names}}
     items = {"type": "array", "items": item, "minItems": 1, "maxItems": reader.max_items}
     # requests and answers
     query = {"items": items, "ids": {"type": "array"}}
@@ -53,6 +54,16 @@ def openapi(facts: Mapping[str, Any], reader: ItemReader) -> dict[str, Any]:
     answer = {"type": "object", "properties": {**ranked, "ids": {"type": "array"}, "model": model}}
     summary = "Score and order the items of a query, or of several."
     return openapi_of(facts, "/rank", summary, body, {"items": [example]}, answer)
+
+
+def _example(reader: ItemReader, name: str) -> Any:
+    """Return a value of a feature as it may be given."""
+    if name in reader.text:
+        return "text"
+    form = dict(reader.forms).get(name, "")
+    if form.startswith(DATES):
+        return "2026-11-16"
+    return True if form == TRUTH else 0.5
 
 
 def openapi_of(

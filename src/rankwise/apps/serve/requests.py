@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Self, final
 
 import numpy as np
@@ -32,6 +33,10 @@ class RequestError(RankwiseError):
         self.status = status
 
 
+MISSPELT = 0.75
+"""Likeness from which a key that is no feature seems to be a missing one, misspelt."""
+
+
 @final
 @dataclass(frozen=True)
 class ItemReader:
@@ -51,6 +56,10 @@ class ItemReader:
         Whether numbers may be null for a blank.
     forms : tuple of (str, str)
         How numbers may be written in words, for features by name: "$1,234.50", or a date.
+    text : tuple of str
+        The features that hold text.
+    blank : float
+        What stands for the blank of a number: NaN, or 0 for the models of search engines.
     """
 
     n_features: int
@@ -59,6 +68,8 @@ class ItemReader:
     takes_raw: bool = False
     takes_blanks: bool = False
     forms: tuple[tuple[str, str], ...] = ()
+    text: tuple[str, ...] = ()
+    blank: float = np.nan
 
     def rows(self, items: Any, where: str) -> FloatArray:
         """Return the rows of one query; ``where`` names it in errors."""
@@ -134,7 +145,7 @@ class ItemReader:
 
         Other keys of an object are ignored; missing ones are blanks where the model allows them.
         """
-        blank = np.nan if self.takes_blanks and not self.takes_raw else None
+        blank = self.blank if self.takes_blanks and not self.takes_raw else None
         if not isinstance(item, dict):
             is_blank = isinstance(item, list) and blank is not None and None in item
             return [blank if value is None else value for value in item] if is_blank else item
@@ -153,7 +164,11 @@ class ItemReader:
         if not missing:
             return
         others = [name for name in item if name not in names]
-        near = [f"; got {name!r}.{advice}" for name in others if (advice := hint(name, missing))]
+        near = [
+            f"; got {name!r}.{hint(name, missing)}"
+            for name in others
+            if get_close_matches(name.lower(), [one.lower() for one in missing], 1, MISSPELT)
+        ]
         may_miss = (self.takes_raw or self.takes_blanks) and not near
         if not may_miss or len(missing) == len(names):
             raise RequestError(

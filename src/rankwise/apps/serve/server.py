@@ -9,7 +9,7 @@ from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import Any, final
+from typing import Annotated, Any, final
 
 import numpy as np
 from sklearn.utils import get_tags
@@ -19,8 +19,8 @@ from rankwise.apps.serve.openapi import docs_page, openapi, openapi_of
 from rankwise.apps.serve.recommendations import Recommender
 from rankwise.apps.serve.requests import ItemReader, RankRequest, RequestError
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_count, check_positive
 from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
+from rankwise.core.params import Advice, Count, Positive, check_value
 from rankwise.core.sockets import listen_on
 from rankwise.io.feature_columns import columns_kept
 from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
@@ -295,7 +295,7 @@ def make_app(
     try:
         from starlette.applications import Starlette  # noqa: PLC0415 - optional dependency
         from starlette.exceptions import HTTPException  # noqa: PLC0415
-        from starlette.responses import Response  # noqa: PLC0415
+        from starlette.responses import RedirectResponse, Response  # noqa: PLC0415
         from starlette.routing import Route  # noqa: PLC0415
     except ImportError as error:
         raise MissingExtraError("Serving", "starlette", "serve") from error
@@ -314,6 +314,9 @@ def make_app(
         headers = {"Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'"}
         return Response(docs_page(description), 200, headers, "text/html")
 
+    async def start(_: Any) -> Any:
+        return RedirectResponse("/docs")
+
     async def metrics(_: Any) -> Any:
         return Response(service.counters.text(), media_type="text/plain; version=0.0.4")
 
@@ -329,6 +332,7 @@ def make_app(
         Route("/metrics", metrics),
         Route("/openapi.json", described),
         Route("/docs", docs),
+        Route("/", start),
     ]
     return Starlette(routes=routes, exception_handlers={HTTPException: unknown})
 
@@ -383,8 +387,9 @@ def _service(
             f"The ranker must be fitted to rows of features: {type(ranker).__name__} is not. "
             "Call `fit` first."
         )
-    limits = check_count("max_items", max_items), check_count("max_bytes", max_bytes)
-    wait = check_positive("timeout", timeout, "Give seconds.")
+    sizes = {"max_items": max_items, "max_bytes": max_bytes}
+    limits = [check_value(name, size, Count) for name, size in sizes.items()]
+    wait = check_value("timeout", timeout, Annotated[float, Positive(), Advice("Give seconds.")])
     if isinstance(ranker, RankingFactorization):
         pairs, recommender = (
             ItemReader(2, ("user", "item"), limits[0]),
@@ -398,13 +403,16 @@ def _service(
         )
     names = getattr(ranker, "feature_names_in_", None)
     tags = get_tags(ranker).input_tags
+    columns = columns_kept(getattr(ranker, "table_columns_", {}), ())
     reader = ItemReader(
         n_features,
         None if names is None else tuple(map(str, names)),
         limits[0],
         takes_raw=tags.string,
-        takes_blanks=tags.allow_nan,
-        forms=columns_kept(getattr(ranker, "table_columns_", {}), ()).forms,
+        takes_blanks=tags.allow_nan or columns.blanks_as_zero,
+        forms=columns.forms,
+        text=(*columns.categories, *columns.texts),
+        blank=0.0 if columns.blanks_as_zero else np.nan,
     )
     return RankService(ranker, reader, limits[1], wait, name, version)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal, Self, TypeAlias, TypeVar, final, get_args
+from typing import Any, Literal, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,10 +37,11 @@ from rankwise.comparisons.leaderboard import (
     win_and_loss,
 )
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
-from rankwise.core.checks import check_choice, check_flag, check_share, real_number
+from rankwise.core.checks import check_flag, real_number
 from rankwise.core.comparisons.choice_table import ChoiceTable
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Share, check_value
 from rankwise.core.threads import few_threads
 from rankwise.io.choices import read_answers
 from rankwise.io.comparison_columns import ComparisonColumns
@@ -287,7 +288,8 @@ def leaderboard(
                 "or choices among several. Leave them out."
             )
         with few_threads(table.n_items):
-            return rating.of_choices(table)
+            board = rating.of_choices(table)
+            return replace(board, reading_=(*table.reading, *_group_note(board)))
     # comparisons of two: Bradley and Terry, with ties by Rao and Kupper or Davidson
     if by == "question" and table.question is None:
         raise InvalidInputError(
@@ -306,9 +308,7 @@ def leaderboard(
             notes = (_half_life_note(half_life),)
         table = table if half_life is None else table.decayed(half_life)
         board = rating.of_comparisons(table)
-        if board.n_groups > 1:
-            notes += (f"{board.n_groups} groups of items never met: ranked inside groups",)
-        reading = (*table.reading, *notes)
+        reading = (*table.reading, *notes, *_group_note(board))
         return replace(board, reading_=reading, auditor=partial(_audited, rating, table))
 
 
@@ -327,15 +327,14 @@ def _check_request(
     level: float, estimate: str, ties: str | None, deviation: float | None, *, judges: bool
 ) -> None:
     """Refuse what cannot be asked of a leaderboard."""
-    check_share("level", level)
-    check_choice("estimate", estimate, get_args(Estimate))
-    if ties is not None:
-        check_choice("ties", ties, get_args(TieModel))
-        if judges and ties == "odds":
-            raise InvalidInputError(
-                "ties='odds' must be without judges=True, whose judges differ in the leads within "
-                "which they tie. Leave `ties` out."
-            )
+    check_value("level", level, Share)
+    check_value("estimate", estimate, Estimate)
+    check_value("ties", ties, TieModel | None)
+    if judges and ties == "odds":
+        raise InvalidInputError(
+            "ties='odds' must be without judges=True, whose judges differ in the leads within "
+            "which they tie. Leave `ties` out."
+        )
     if deviation is not None and not _is_deviation(deviation):
         raise InvalidInputError(
             f"`deviation` must lie between 1e-100 and 1e100: got {deviation!r}. Leave it out to "
@@ -360,6 +359,12 @@ def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Aud
 
     with few_threads(table.n_items):
         return Audit.of(Evidence(table, board, rate, board.level, np.random.default_rng(0)))
+
+
+def _group_note(board: Leaderboard) -> tuple[str, ...]:
+    if board.n_groups == 1:
+        return ()
+    return (f"{board.n_groups} groups of items never met: ranked inside groups",)
 
 
 def _half_life_note(half_life: float) -> str:
@@ -502,6 +507,7 @@ class _Rating:
 
     def _board(self, names: NDArray[Any], fit: _ArenaFit, group: IntArray | None) -> Leaderboard:
         fit.mode.ending.warn()
+        # scores around their mean with their spread, for every width of the prior
         centres = [_centred(mode.f, group) for _, mode in fit.modes]
         spreads = [
             ScoreSpread.of(model, mode, self.rng, clustered=bool(self.clustered))
@@ -509,6 +515,7 @@ class _Rating:
         ]
         if group is not None:
             spreads = [spread.inside(group) for spread in spreads]
+        # one Gaussian for the mixture, wider since the scale is not known exactly
         f, spread = ScoreSpread.mixed(centres, spreads)
         spread = spread.scaled(f, fit.scale_std)
         widening = spread.widening(self.level)
@@ -537,6 +544,7 @@ class _Rating:
     ) -> RankSpread:
         """Count ranks over draws of the scores, wider for few degrees of freedom."""
         f, spread = centres[0], spreads[0]
+        # ranks are counted inside groups that met
         members = [np.arange(len(f))]
         if group is not None:
             members = [np.flatnonzero(group == number) for number in range(group.max() + 1)]
@@ -554,6 +562,7 @@ class _Rating:
                 ]
             )
             parts = [RankSpread.of_draws(draws[:, at], self.level) for at in members]
+        # back to the order of the items
         back = np.argsort(np.concatenate(members))
         low, high, best = (
             np.concatenate([getattr(part, name) for part in parts])[back]

@@ -19,7 +19,7 @@ from rankwise.comparisons.audit.judges import (
     self_preference,
 )
 from rankwise.comparisons.audit.votes import budgets, circles, groups, neighbours, ties
-from rankwise.core.display import html_table
+from rankwise.core.display import Result, columns_of, label_bars
 from rankwise.core.errors import InvalidInputError
 
 Probe = Callable[[Evidence], Finding | None]
@@ -32,7 +32,10 @@ PROBES: dict[str, tuple[Probe, str]] = {
     "circles": (circles, ""),
     "position bias": (position_bias, "the rows do not say who was shown first"),
     "self-consistency": (consistency, "no judge answered about the same pair twice"),
-    "agreement of judges": (agreement, "no two judges answered about the same pair"),
+    "agreement of judges": (
+        agreement,
+        "no two judges answered about the same pair, or all answers are alike",
+    ),
     "bound of agreement": (bound, "no judge answered twice where others did"),
     "judges against humans": (humans, "no judge is marked as human beside others"),
     "self-preference": (self_preference, "no judge is named like a family of items"),
@@ -46,7 +49,7 @@ PROBES: dict[str, tuple[Probe, str]] = {
 
 @final
 @dataclass(frozen=True)
-class Audit:
+class Audit(Result):
     """Hold what the probes of an audit found, and which could not be made.
 
     Build it with ``board.audit()``.
@@ -107,9 +110,27 @@ class Audit:
             "left_out": dict(self.left_out),
         }
 
+    def _columns(self) -> dict[str, Any]:
+        """Return a row for each finding, without its details."""
+        rows = [{**vars(one)} for one in self.findings]
+        return {name: values for name, values in columns_of(rows).items() if name != "rows"}
+
     def _cells(self) -> list[list[str]]:
         body = [["!" if one.is_flagged else "", one.probe, one.said] for one in self.findings]
         return [["", "probe", "what the answers say"], *body]
+
+    def _caption(self) -> str:
+        return repr(self)
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the findings that are numbers with their intervals; what is flagged is red."""
+        shown = [one for one in self.findings if one.low == one.low and one.high == one.high]
+        for at, one in enumerate(shown):
+            ends = [[max(one.value - one.low, 0.0)], [max(one.high - one.value, 0.0)]]
+            color = "tab:red" if one.is_flagged else "tab:blue"
+            ax.errorbar([one.value], [at], xerr=ends, fmt="o", capsize=3, color=color)
+        label_bars(ax, [one.probe for one in shown])
+        ax.set_xlabel("what the probe found, with its interval")
 
     def __str__(self) -> str:
         width = max(len(one.probe) for one in self.findings)
@@ -123,6 +144,3 @@ class Audit:
     def __repr__(self) -> str:
         names = ", ".join(one.probe for one in self.flagged) or "nothing"
         return f"Audit({len(self.findings)} probes, flagged: {names})"
-
-    def _repr_html_(self) -> str:
-        return html_table(self._cells(), repr(self))

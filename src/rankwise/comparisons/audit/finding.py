@@ -8,6 +8,8 @@ from typing import Any, final
 import numpy as np
 from scipy.special import ndtri
 
+from rankwise.core.display import plain
+
 FLAG_LEVEL = 0.99
 """How sure a probe is of what it flags; shared among all that it looks at."""
 
@@ -52,7 +54,7 @@ class Finding:
     def to_dict(self) -> dict[str, Any]:
         """Return the same as plain values; numbers that are none are left out."""
         known = {name: value for name, value in vars(self).items() if value == value}
-        return {**known, "rows": list(self.rows)}
+        return dict(plain(known))
 
 
 def reach(level: float, n_looks: int = 1) -> float:

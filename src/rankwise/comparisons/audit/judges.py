@@ -157,6 +157,8 @@ def agreement(seen: Evidence) -> Finding | None:
     agrees = others[met, seen.answer[met]] / total[met]
     marginal = np.bincount(seen.answer[met], minlength=3) / len(met)
     chance = float(marginal @ marginal)
+    if chance == 1.0:  # one answer to everything: nothing is beyond chance
+        return None
     n_met = np.bincount(judge.index[met], minlength=judge.n_names)
     of_judge = sum_by(judge.index[met], agrees, judge.n_names)
     mean, std = float(agrees.mean()), float(agrees.std() / np.sqrt(len(met)))

@@ -20,7 +20,6 @@ from rankwise.core.checks import (
     as_array,
     check_flag,
     check_pairs,
-    check_positive,
     check_weight,
     entries_of,
 )
@@ -547,8 +546,6 @@ def choose_likelihood(
     tie_width: float,
 ) -> Likelihood:
     """Return the likelihood with its starting values, with ties only if there are any."""
-    if noise is not None:
-        check_positive("noise", noise, "It is the variance of an answer.")
     if name == "gaussian":
         return GaussianMargin(noise or NOISE_SHARE * comparisons.margin_scale**2)
     variance = noise or 1.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal, final, overload
+from typing import Annotated, Any, Literal, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,10 +11,12 @@ from scipy.special import softmax
 
 from rankwise.comparisons.gp.preference_gp import PreferenceGP, refuse_std_and_cov
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_positive
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Advice, Positive, check_value
 
 DEFAULT_FACTORS = tuple(np.geomspace(0.25, 4.0, 17).tolist())
+
+Multiple: TypeAlias = Annotated[float, Positive(), Advice("Give multiples.")]
 
 
 @final
@@ -156,7 +158,7 @@ def average_over_length_scales(
     >>> int(np.argmax(scores)), round(float(average.weights.sum()), 6)
     (3, 1.0)
     """
-    grid = np.array([check_positive("factors", f, "Give multiples.") for f in np.ravel(factors)])
+    grid = np.array([check_value("factors", f, Multiple) for f in np.ravel(factors)])
     if len(grid) == 0:
         raise InvalidInputError("`factors` must hold at least one value: got none.")
     if not isinstance(gp, PreferenceGP):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from copy import copy
 from dataclasses import replace
-from typing import Annotated, Any, Literal, Self, final, get_args, overload
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,6 +29,11 @@ from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import LiveScores
 from rankwise.comparisons.gp.inference.likelihood_base import Likelihood, Outcomes
 from rankwise.comparisons.gp.inference.posterior import Posterior
+from rankwise.comparisons.gp.interactions import (
+    Interactions,
+    found_interactions,
+    with_lead,
+)
 from rankwise.comparisons.gp.judges import ByJudge
 from rankwise.comparisons.gp.learning import (
     GivenKernel,
@@ -62,12 +67,8 @@ from rankwise.comparisons.leaderboard import Effect, Leaderboard, RankSpread
 from rankwise.core.arrays import FloatArray, IntArray, dense_rows, sum_by
 from rankwise.core.checks import (
     as_array,
-    check_choice,
-    check_count,
     check_flag,
     check_pairs,
-    check_positive,
-    check_share,
     entries_of,
     positions_of,
     refuse_overflow,
@@ -86,6 +87,8 @@ from rankwise.core.params import (
     Count,
     Positive,
     RandomSeed,
+    Share,
+    check_value,
     checked,
     shown,
 )
@@ -98,9 +101,17 @@ from rankwise.io.frames import known_features, read_columns
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.reading import read_scored
 from rankwise.rankers.scoring_function import ScoringFunction, scoring_function, unscaled_function
+from rankwise.rankers.trees.pair_trees import PairTrees
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+Factor: TypeAlias = Annotated[float, Positive(), Advice("It multiplies the length-scales.")]
 
 MOST_DRAWS = 10_000_000
 """Draws from the posterior at once."""
+
+DrawCount: TypeAlias = Annotated[int, Positive(), AtMost(MOST_DRAWS)]
 
 EFFECT_LEVEL = 0.9
 """Probability of the intervals of effects."""
@@ -214,6 +225,14 @@ class PreferenceGP(Ranker):
         costs O(m^3) for a person who compared m items, plus O(n_items^3). With features of persons
         (``persons`` in `fit`) persons with similar features share a part of g; n_items is then
         multiplied by one more than the number of features.
+    interactions : bool or "auto"
+        Whether features of both items interact in who wins, as in battles that a rule on a
+        difference decides: boosted trees of (a, b, a - b), made antisymmetric, say how much a leads
+        b, and the process learns from leads held out of the trees how far to believe them. Their
+        lead is a covariate of an answer, and `predict_pair` uses it; the score of an item has its
+        mean lead over the items that were compared. "auto" holds a fifth of the answers out and
+        lets trees take part if these become likelier; below 200 answers, without features or
+        without LightGBM it leaves them out. Needs LightGBM.
     device : str, optional
         Where sweeps of expectation propagation are computed, as in `RankRLS`; the kernel, its
         factor and its gradient are computed by the CPU.
@@ -242,6 +261,9 @@ class PreferenceGP(Ranker):
         The effects of the covariates of comparisons, with 90 % intervals; empty without covariates.
     taste_share_ : float or None
         With ``tastes``: the share of the variance of a person's scores that is their own taste.
+    interactions_ : Interactions or None
+        With ``interactions``: the trees that take part, if any, and the log-loss of held-out
+        answers without and with them.
     drift_ : (float, float, float) or None
         With ``drift``: the ratio of the variance of the part that is forgotten to that of the part
         that lasts, the time in days within which it is forgotten, and the days between the first
@@ -313,6 +335,7 @@ class PreferenceGP(Ranker):
     item_names_: NDArray[Any] | None
     judge_names_: NDArray[Any] | None
     merges_equal_rows_: bool
+    interactions_: Interactions | None
     _live: LiveScores | None = None
 
     def __init__(
@@ -335,6 +358,7 @@ class PreferenceGP(Ranker):
         drift: bool = False,
         intransitive: Literal["auto"] | bool = False,
         tastes: bool = False,
+        interactions: Literal["auto"] | bool = False,
         device: str | None = None,
         random_state: RandomSeed = None,
     ) -> None:
@@ -355,6 +379,7 @@ class PreferenceGP(Ranker):
         self.drift = drift
         self.intransitive = intransitive
         self.tastes = tastes
+        self.interactions = interactions
         self.device = device
         self.random_state = random_state
 
@@ -447,6 +472,8 @@ class PreferenceGP(Ranker):
         answers.refuse_unread(given.likelihood)
         data = answers.data(len(rows), y, qid, sample_weight)
         traits = None if persons is None else PersonTraits.of(persons)
+        found, answers = found_interactions(given, rows, answers, has_features=has_features)
+        self.interactions_ = found
         self._condition(best_process(given, rows, data, answers, traits, has_features=has_features))
         self.item_names_, self.judge_names_ = answers.names, answers.judges
         if traits is not None:
@@ -584,7 +611,7 @@ class PreferenceGP(Ranker):
         if effects is None:
             return ()
         n_effects = len(effects.effects)
-        second = np.tile(self._rows_to_predict(None)[:1], (n_effects, 1))
+        second = np.tile(self._rows_to_compare(None)[:1], (n_effects, 1))
         first = second.copy()
         first[:, self._model.columns(Effects)] = np.eye(n_effects)
         mean, variance = self._process.difference(first, second)
@@ -678,6 +705,42 @@ class PreferenceGP(Ranker):
             scores = process.mean(rows)
             found = (scores, process.deviations(rows)) if return_std else scores
         return as_given(found, X)
+
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: Literal[False] = False,
+        items: ArrayLike | None = None,
+    ) -> NDArray[Any]: ...
+
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: Literal[True],
+        items: ArrayLike | None = None,
+    ) -> DataFrame: ...
+
+    @overload
+    def rank(
+        self,
+        X: Any = None,
+        qid: ArrayLike | None = None,
+        k: int | None = None,
+        *,
+        judge: Any = None,
+        as_frame: bool,
+        items: ArrayLike | None = None,
+    ) -> Any: ...
 
     def rank(
         self,
@@ -781,7 +844,7 @@ class PreferenceGP(Ranker):
         (1, 3)
         """
         check_flag("noisy", noisy)
-        first, second = self._rows_to_predict(X1), self._rows_to_predict(X2)
+        first, second = self._rows_to_compare(X1), self._rows_to_compare(X2)
         if len(first) != len(second):
             raise InvalidInputError(
                 "`X1` and `X2` must have the same number of rows, one pair each: got "
@@ -789,6 +852,7 @@ class PreferenceGP(Ranker):
             )
         first, second = (self._at_date(rows, date) for rows in (first, second))
         first = self._with_values(first, covariates, use_usual=noisy)
+        self._face_to_face(first, second)
         if self._model.term(Tastes) is not None:
             persons = self._persons(judge, len(first), NEW_PERSON if noisy else NOBODY)
             mean, variance = self._process.difference_by_person(first, second, persons)
@@ -928,8 +992,7 @@ class PreferenceGP(Ranker):
         ('cid', 'ann')
         """
         check_is_fitted(self)
-        if n is not None:
-            check_count("n", n, MOST_DRAWS)
+        check_value("n", n, DrawCount | None)
         known, names = self._recorded, self._labels(None, len(self.X_train_))
         judges = self.judges_
         careless = None if judges is None else judges.careless
@@ -970,7 +1033,7 @@ class PreferenceGP(Ranker):
         -------
         draws : (n, n_items)
         """
-        check_count("n", n, MOST_DRAWS)
+        check_value("n", n, DrawCount)
         rows, rng = self._rows_to_predict(X), generator(random_state)
         if judge is not None:
             return self._process.draws_of_person(rows, self._person(judge), n, rng)
@@ -1035,8 +1098,8 @@ class PreferenceGP(Ranker):
         random_state : int, RandomState or None
             Source of the draws.
         """
-        check_share("level", level)
-        check_count("n_draws", n_draws, MOST_DRAWS)
+        check_value("level", level, Share)
+        check_value("n_draws", n_draws, DrawCount)
         rows = self._rows_to_predict(X)
         score, covariance = self.predict(X, return_cov=True, judge=judge)
         covariance = covariance - covariance.mean(axis=0)
@@ -1057,6 +1120,7 @@ class PreferenceGP(Ranker):
             covariance=scale**2 * covariance,
             effects=tuple(one.scaled(scale) for one in self.effects_),
             judges=self.judges_,
+            reading_=() if self.interactions_ is None else (str(self.interactions_),),
         )
 
     # Questions
@@ -1110,12 +1174,12 @@ class PreferenceGP(Ranker):
             Row numbers of X; or names, if items of `fit` have names and X is omitted or holds
             names.
         """
-        k, n = self._goal_size(goal, k, X), check_count("n", n)
-        if until is not None and self.certainty(X, goal=goal, k=k) >= check_share("until", until):
+        k, n = self._goal_size(goal, k, X), check_value("n", n, Count)
+        check_value("until", until, Share | None)
+        if until is not None and self.certainty(X, goal=goal, k=k) >= until:
             return np.zeros((0, 2), dtype=np.intp)
         labels = self._names_of(X)
-        if balance is not None:
-            check_count("balance", balance)
+        check_value("balance", balance, Count | None)
         asked, rng = self._asked(X), generator(random_state)
         n_answers = int(self._recorded.count.sum())
         if random_state is None:
@@ -1143,8 +1207,8 @@ class PreferenceGP(Ranker):
     def _goal_size(self, goal: Goal, k: int | None, X: Any) -> int:
         """Return k, checked: the number of best items to find."""
         check_is_fitted(self)
-        check_choice("goal", goal, get_args(Goal))
-        size = 1 if k is None else check_count("k", k)
+        check_value("goal", goal, Goal)
+        size = check_value("k", k, Count | None) or 1
         if (k is not None) != (goal == "top") and (k is None or size != 1):
             raise InvalidInputError(
                 f"`k` and goal='top' must be given together: got goal={goal!r} and k={k!r}."
@@ -1197,7 +1261,7 @@ class PreferenceGP(Ranker):
         k = self._goal_size(goal, k, X)
         rng, rows = generator(random_state), self._rows_to_predict(X)
         members, weights = with_amplitudes(self, self._process)
-        numbers = rng.multinomial(check_count("n_draws", n_draws, MOST_DRAWS), weights)
+        numbers = rng.multinomial(check_value("n_draws", n_draws, DrawCount), weights)
         draws = [
             member.draws(rows, int(number), rng)
             for member, number in zip(members, numbers, strict=True)
@@ -1318,6 +1382,11 @@ class PreferenceGP(Ranker):
             As in `update`; each must have been recorded at least that often.
         """
         check_is_fitted(self)
+        if self._trees is not None:
+            raise InvalidInputError(
+                "`forget` must be called without `interactions`, whose trees have learned from "
+                "all answers: fit again with those that are left."
+            )
         given = pairs, tied, tied_weight, pair_margin, pair_weight
         old = self._new_answers(*given, judge, tied_judge, date, tied_date)
         left, kept = self._recorded.without(old)
@@ -1333,6 +1402,7 @@ class PreferenceGP(Ranker):
         named = self.item_names_ is not None and has_some and not are_positions(pairs)
         effects = self._model.term(Effects)
         known = () if effects is None else effects.effects
+        known = known if self._trees is None else known[:-1]
         if named or isinstance(pairs, ComparisonTable):
             names = self._labels(None, len(self.X_train_))
             answers = GivenAnswers.by_name(pairs, names, first="first" in known, **given)
@@ -1344,6 +1414,9 @@ class PreferenceGP(Ranker):
             self.judge_names_ = names_after(self.judge_names_, answers.judges)
         answers = answers.coded_as(self.judge_names_)
         answers.refuse_unread(self.likelihood)
+        if self._trees is not None:
+            pairs = answers.table(answers.data(len(self.X_train_)), self.likelihood).pairs
+            answers = with_lead(answers, self._trees.lead(*(self.X_train_[e] for e in pairs.T)))
         merge = DistinctItems.of if self.merges_equal_rows_ else DistinctItems.apart
         table = answers.table(answers.data(len(self.X_train_)), self.likelihood)
         grown, new = table.shown_as(self._model.shown, merge(self.X_train_))
@@ -1401,7 +1474,7 @@ class PreferenceGP(Ranker):
                 "The kernel must have a length-scale, as `SquaredExponential` has: this one is "
                 f"{kernel}."
             )
-        longer = check_positive("factor", factor, "It multiplies the length-scales.")
+        longer = check_value("factor", factor, Factor)
         theta = kernel.theta + np.log(longer) * is_length
         return copy(self)._condition(self._process.under(self._model.with_kernel(theta)))
 
@@ -1434,7 +1507,7 @@ class PreferenceGP(Ranker):
 
     def _scores(self, X: FloatArray) -> FloatArray:
         model = self._model
-        return self._process.mean(model.numbered(model.recognised(X)))
+        return self._process.mean(self._in_field(model.numbered(model.recognised(X))))
 
     def _check_rows(self, X: Any, *, reset: bool = True) -> FloatArray:
         """Return dense rows; ``reset`` is for training rows."""
@@ -1451,7 +1524,11 @@ class PreferenceGP(Ranker):
         return dense_rows(rows)
 
     def _rows_to_predict(self, X: Any) -> FloatArray:
-        """Return numbered rows, from rows of features or from names of items of `fit`."""
+        """Return numbered rows by themselves, from rows of features or names of items of `fit`."""
+        return self._in_field(self._rows_to_compare(X))
+
+    def _rows_to_compare(self, X: Any) -> FloatArray:
+        """Return the same with covariates of 0."""
         check_is_fitted(self)
         if X is None:
             return self._model.rows_at(np.arange(len(self.X_train_)))
@@ -1464,6 +1541,27 @@ class PreferenceGP(Ranker):
         model, given = self._model, self._check_rows(features, reset=False)
         rows = model.numbered(model.recognised(given))
         return rows if names is None else self._with_names(rows, names)
+
+    @property
+    def _trees(self) -> PairTrees | None:
+        """The trees that take part in answers."""
+        return None if self.interactions_ is None else self.interactions_.trees
+
+    def _in_field(self, rows: FloatArray) -> FloatArray:
+        """Give numbered rows their mean lead by the trees, if any take part."""
+        found = self.interactions_
+        if found is not None and found.trees is not None:
+            X = rows[:, : self.n_features_in_]
+            column = self._model.columns(Effects).stop - 1
+            is_known = np.array_equal(X, self.X_train_)
+            rows[:, column] = found.mean_lead if is_known else found.trees.mean_lead(X)
+        return rows
+
+    def _face_to_face(self, first: FloatArray, second: FloatArray) -> None:
+        """Give numbered rows the lead of each pair by the trees, if any take part."""
+        if self._trees is not None:
+            column, n = self._model.columns(Effects).stop - 1, self.n_features_in_
+            first[:, column] = self._trees.lead(first[:, :n], second[:, :n])
 
     def _with_names(self, rows: FloatArray, names: NDArray[Any]) -> FloatArray:
         """Distinguish items with equal features in numbered rows by their names."""
@@ -1487,6 +1585,11 @@ class PreferenceGP(Ranker):
 @scoring_function.register
 def _formula(ranker: PreferenceGP) -> ScoringFunction:
     """Return the mean of the process as a formula, for files that other engines read."""
+    if ranker._trees is not None:
+        raise InvalidInputError(
+            "A formula of scores needs a process without trees of pairs: fit with "
+            "interactions=False to explain or export scores."
+        )
     process = ranker._process
     weights = process.weights
     function = unscaled_function(ranker, ranker.kernel_, ranker.basis_rows_, weights)

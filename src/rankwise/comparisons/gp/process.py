@@ -414,12 +414,14 @@ class Process:
             return None
         if n_new == 0:
             return self.sites
+        # the new comparisons under the posterior: their joint mean and covariance
         new = np.arange(n_old, comparisons.n_pairs)
         ends = np.stack([comparisons.winner[new], comparisons.loser[new]])
         items, positions = np.unique(ends, return_inverse=True)
         first, second = positions.reshape(2, n_new)
         mean, covariance = self.joint(model.rows_at(items))
         D = covariance[first] - covariance[second]
+        # assumed-density filtering: one site after another
         tau, nu = sequential_sites(
             mean[first] - mean[second],
             D[:, first] - D[:, second],

@@ -13,9 +13,9 @@ from rankwise.comparisons.gp.inference.ep import LiveScores
 from rankwise.comparisons.gp.inference.likelihood import inverse_mills_ratio
 from rankwise.comparisons.gp.process import Model
 from rankwise.core.arrays import FloatArray, IntArray, freeze
-from rankwise.core.checks import check_share
 from rankwise.core.display import Result, text_table
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Share, check_value
 from rankwise.native.processes import most_informative_pair, most_promising_pair
 
 Goal = Literal["order", "best", "top"]
@@ -121,6 +121,7 @@ def suggest_pairs(
     S = covariance.copy() if n_pairs > 1 else covariance
     chosen = np.empty((n_pairs, 2), dtype=np.intp)
     for place in range(n_pairs):
+        # a check, one of all pairs found by scanning, or the best of the listed candidates
         pair = None
         if balance is not None:
             pair = balance.pair(mean, S, noise, candidates, chosen[:place])
@@ -134,6 +135,7 @@ def suggest_pairs(
             i, j = listed[_best_candidate(mean, S, listed, chosen[:place], goal, k, noise)]
         chosen[place] = i, j
         if place + 1 < n_pairs:
+            # the covariance expected after the answer: a downdate of rank one
             column = S[:, i] - S[:, j]
             variance = np.maximum(column[i] - column[j], 0.0)
             S -= fisher_information(mean[i] - mean[j], variance, noise) * np.outer(column, column)
@@ -472,7 +474,7 @@ class RankDistribution(Result):
 
     def interval(self, level: float = 0.9) -> IntArray:
         """Return the intervals that hold the ranks with probability ``level``, (n_items, 2)."""
-        check_share("level", level)
+        check_value("level", level, Share)
         tails = [0.5 * (1.0 - level), 0.5 * (1.0 + level)]
         bounds = np.quantile(self.ranks, tails, axis=0, method="inverted_cdf")
         return bounds.T.astype(np.intp)

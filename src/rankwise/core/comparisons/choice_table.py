@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self, final
 
 import numpy as np
@@ -39,6 +39,8 @@ class ChoiceTable:
     n_judges : int
     unread : tuple of str
         Columns of the source that were not read.
+    reading : tuple of str
+        How the source was read, a line for each part.
 
     Examples
     --------
@@ -58,6 +60,7 @@ class ChoiceTable:
     judge: IntArray
     n_judges: int
     unread: tuple[str, ...] = ()
+    reading: tuple[str, ...] = ()
 
     @classmethod
     def from_rankings(
@@ -189,10 +192,6 @@ class ChoiceTable:
     def n_choices(self) -> int:
         """Number of choices."""
         return len(self.chosen)
-
-    def leaving(self, unread: tuple[str, ...]) -> Self:
-        """Return the same choices, from a source with columns that were not read."""
-        return replace(self, unread=unread)
 
     def __repr__(self) -> str:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self, final
+from typing import Annotated, Any, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,6 @@ from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.checks import (
     as_array,
     check_length,
-    check_positive,
     check_weight,
     entries_of,
     is_blank,
@@ -24,9 +23,13 @@ from rankwise.core.checks import (
 from rankwise.core.comparisons.column import Column
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
+from rankwise.core.params import Advice, Positive, check_value
 
 FIRST_WON, TIED, SECOND_WON = 1, 0, -1
 """What a comparison can end with."""
+
+Days: TypeAlias = Annotated[float, Positive(), Advice("It is a number of days.")]
+"""A span of time."""
 
 UNKNOWN = "unknown"
 """Who judged, or what was asked, where nothing is named."""
@@ -358,18 +361,18 @@ class ComparisonTable:
         )
 
     def split(self, share: FloatArray) -> Self:
-        """Return every row as won by the first and as won by the second, with shares of its weight.
+        """Return every row as won by the first, as won by the second and as a tie.
 
         Parameters
         ----------
-        share : (n_rows,)
-            The probability that the first item won.
+        share : (n_rows, 3)
+            What the weight of the row is multiplied by for each.
         """
-        twice = self.take(np.concatenate([np.arange(self.n_rows)] * 2))
-        won = np.repeat([FIRST_WON, SECOND_WON], self.n_rows)
-        weight = twice.weight * np.concatenate([share, 1.0 - share])
-        both = replace(twice, outcome=freeze(won), weight=freeze(weight))
-        return both.take(np.flatnonzero(weight > 0.0))
+        thrice = self.take(np.concatenate([np.arange(self.n_rows)] * 3))
+        outcome = np.repeat([FIRST_WON, SECOND_WON, TIED], self.n_rows)
+        weight = thrice.weight * share.T.ravel()
+        split = replace(thrice, outcome=freeze(outcome), weight=freeze(weight))
+        return split.take(np.flatnonzero(weight > 0.0))
 
     def among(self, names: Any) -> Self:
         """Return the same comparisons with positions in ``names``, which must hold all items.
@@ -414,7 +417,7 @@ class ComparisonTable:
             Days, above 0; infinite for weights as they are.
         """
         if real_number(half_life) != np.inf:
-            check_positive("half_life", half_life, "It is a number of days.")
+            check_value("half_life", half_life, Days)
         if self.date is None:
             raise InvalidInputError(
                 "`half_life` must come with dates: the comparisons have none. Name the column of "

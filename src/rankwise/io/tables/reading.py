@@ -116,10 +116,9 @@ def read_table(
     others = scored, [*if_any(columns.qid), *if_any(columns.item)]
     rules = _rules(names, categories, forms, are_named=features is not None, has_qid=has_qid)
     try:
-        if rules.text or rules.forms:
-            (X, columns), ((targets,), ids) = _raw_rows(table, columns, rules), table.read(*others)
-        else:
-            (X, targets), ids = table.read([columns.features, *others[0]], others[1])
+        (X, columns), targets, ids = _rows(
+            table, columns, rules, *others, takes_raw=categories is not None
+        )
     except CellError as error:
         if error.column == columns.y:
             if {word.casefold() for word in table.words(columns.y)} <= {"true", "false"}:
@@ -132,9 +131,7 @@ def read_table(
                 "and 0 for the other, or say with positive=... which label ranks above."
             ) from error
         is_feature = error.column in columns.features
-        if categories is None or rules.text or rules.forms or not is_feature:
-            raise _with_hint(error, are_named=features is not None or not is_feature) from error
-        (X, columns), ((targets,), ids) = _raw_rows(table, columns, rules), table.read(*others)
+        raise _with_hint(error, are_named=features is not None or not is_feature) from error
     if features is None:
         for name, values in zip(columns.features, X.T, strict=True):
             cells = None if name in columns.categories else values.astype(float)
@@ -149,6 +146,28 @@ def read_table(
         items=ids[-1] if columns.item is not None else None,
         columns=columns._replace(positive=positive),
     )
+
+
+def _rows(
+    table: DataTable,
+    columns: ItemColumns,
+    rules: FeatureRules,
+    scored: list[list[str]],
+    named: list[str],
+    *,
+    takes_raw: bool,
+) -> tuple[tuple[NDArray[Any], ItemColumns], FloatArray, list[NDArray[Any]]]:
+    """Return the features with what was found of their columns, the scores, and the ids."""
+    if not (rules.text or rules.forms):
+        try:
+            (X, targets), ids = table.read([columns.features, *scored], named)
+        except CellError as error:
+            if not takes_raw or error.column not in columns.features:
+                raise
+        else:
+            return (X, columns), targets, ids
+    rows, ((targets,), ids) = _raw_rows(table, columns, rules), table.read(scored, named)
+    return rows, targets, ids
 
 
 def _with_hint(error: CellError, *, are_named: bool) -> DataFileError:

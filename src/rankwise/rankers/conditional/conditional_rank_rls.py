@@ -9,14 +9,14 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Advice, Count, Positive, RandomSeed, checked
+from rankwise.core.params import Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, Ties
 from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
-from rankwise.rankers.closed_form import ALPHA_REMEDY
+from rankwise.rankers.closed_form import Alpha
 from rankwise.rankers.conditional.closed_form import FullRelation, New, PairsOut, Relation
 from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker, RelationProblem
 from rankwise.selection.holdouts import Folds, HeldOut
@@ -126,7 +126,7 @@ class ConditionalRankRLS(ConditionalRanker):
 
     def __init__(
         self,
-        alpha: Annotated[float, Positive(), Advice(ALPHA_REMEDY)] = 1.0,
+        alpha: Alpha = 1.0,
         *,
         item_alpha: Annotated[float, Positive()] | None = None,
         condition_kernel: KernelLike = "linear",

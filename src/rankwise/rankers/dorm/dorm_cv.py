@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from math import prod
-from typing import Annotated, Any, Never, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Annotated, Any, Never, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -56,6 +56,9 @@ from rankwise.selection.path import (
 )
 from rankwise.selection.ties import equal_ties
 from rankwise.solve.iteration import CertifiedSolution, StepCallback, StoppingRule
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 MOST_CS = 10_000
 """The largest number of values of a grid that is given by that number."""
@@ -341,7 +344,7 @@ class DORMCV(DirectRanker):
         warn_if_nothing_learned(self.improvement_, self.objective_)
         return self
 
-    def plot_path(self, ax: Any = None) -> Any:
+    def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw the chosen setting's values against C, with standard errors; return the axes.
 
         Needs matplotlib, the extra "plot".

@@ -17,6 +17,7 @@ from rankwise.core.namespaces import (
     segment_sums,
     solve_triangular,
     to_host,
+    zeros,
 )
 from rankwise.core.queries import TrainingData
 from rankwise.core.threads import in_threads, serial_blas
@@ -61,8 +62,8 @@ class Moments:
         measured by it.
     """
 
-    gram: FloatArray
-    rhs: FloatArray
+    gram: Array
+    rhs: Array
     size: FloatArray
 
     @classmethod
@@ -128,27 +129,27 @@ class NestedSolutions:
     def of_each(
         cls,
         moments: Sequence[Moments],
-        rows: Sequence[FloatArray],
+        rows: Sequence[Array],
         alpha: float,
         *,
         panel_width: int = PANEL_WIDTH,
-        where: Array = HOST,
     ) -> list[Self]:
-        """Do the same for several problems with as many features, all at once where an array is."""
+        """Do the same for several problems with as many features, all at once on a device."""
         n_features, n_outputs = moments[0].rhs.shape
         size = np.stack([m.size for m in moments]) + alpha
         # the rows of every problem below one another; zeros fill up those of fewer rows
-        most = max(map(len, rows))
-        stack = np.zeros((len(rows), n_features + n_outputs + most, n_features))
-        for entries, m, own in zip(stack, moments, rows, strict=True):
-            entries[:n_features] = m.gram
-            entries[:n_features].flat[:: n_features + 1] += alpha
-            entries[n_features : n_features + n_outputs] = m.rhs.T
-            entries[n_features + n_outputs :][: len(own)] = own
+        n_above, most = n_features + n_outputs, max(own.shape[0] for own in rows)
+        stack = zeros((len(rows), n_above + most, n_features), moments[0].gram)
+        for k, (m, own) in enumerate(zip(moments, rows, strict=True)):
+            stack[k, :n_features, :] = m.gram
+            stack[k, n_features:n_above, :] = m.rhs.T
+            stack[k, n_above : n_above + own.shape[0], :] = own
+        entries = namespace_of(stack).reshape(stack, (len(rows), -1))
+        entries[:, : n_features**2 : n_features + 1] += alpha  # those on the diagonals
         floor = DEPENDENT * size
-        found = None if is_on_host(where) else _factorise_together(stack, floor, where)
+        found = None if is_on_host(stack) else _factorise_together(stack, floor)
         if found is None:  # columns that depend on others are dropped one by one
-            panels = _as_panels(stack, panel_width)
+            panels = _as_panels(to_host(stack), panel_width)
             del stack
             pivots = _eliminate(panels, n_features, floor)
             below = panels[:, :, n_features:].transpose(1, 2, 0, 3)
@@ -156,7 +157,7 @@ class NestedSolutions:
         reduced, pivots = found
         left = np.divide(pivots, size, out=np.ones_like(size), where=pivots > 0)
         errors = np.finfo(float).eps / np.minimum.accumulate(left, axis=1)
-        ends = (n_outputs + len(own) for own in rows)
+        ends = (n_outputs + own.shape[0] for own in rows)
         return [
             cls(one[n_outputs:end], one[:n_outputs].T, error)
             for one, error, end in zip(reduced, errors, ends, strict=True)
@@ -177,22 +178,19 @@ class NestedSolutions:
         return np.cumsum(self.parts.T[:, :, None] * self.rhs[:, None, :], axis=0)
 
 
-def _factorise_together(
-    stack: FloatArray, floor: FloatArray, where: Array
-) -> tuple[FloatArray, FloatArray] | None:
-    """Return B C^-T and the pivots of each [A; B] of a stack, computed where an array is.
+def _factorise_together(stack: Array, floor: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+    """Return B C^-T and the pivots of each [A; B] of a stack, computed where it is.
 
     None if a pivot of any of them is not above its floor.
     """
     n_columns = stack.shape[2]
-    moved = like(stack, where)
-    C = cholesky(moved[:, :n_columns, :])
+    C = cholesky(stack[:, :n_columns, :])
     if C is None:
         return None
     pivots = to_host(namespace_of(C).linalg.diagonal(C)) ** 2
     if (pivots <= floor).any():
         return None
-    return to_host(solve_triangular(C, moved[:, n_columns:, :].mT)).mT, pivots
+    return to_host(solve_triangular(C, stack[:, n_columns:, :].mT)).mT, pivots
 
 
 def _as_panels(stack: FloatArray, width: int) -> FloatArray:
@@ -259,7 +257,7 @@ def leave_query_out_components(
     """
     problem = FoldedFeatures.of(graph, Z, folds)
     chunk_bytes = CHUNK_BYTES if is_on_host(where) else DEVICE_BYTES
-    chunks = FoldChunks.of(problem, n_weights=0, chunk_bytes=chunk_bytes)
+    chunks = FoldChunks.of(problem, n_weights=0, chunk_bytes=chunk_bytes, where=where)
     outside = chunks.totals().of_others()
     # what rounding errors are measured by, of all items outside each fold
     fold = np.where(folds.fold < 0, folds.n_folds, folds.fold)
@@ -268,15 +266,16 @@ def leave_query_out_components(
     out = np.full((Z.shape[1], len(Z), as_columns(graph.rhs).shape[1]), np.nan)
     errors = np.zeros((folds.n_folds, Z.shape[1]))
     items, starts = folds.items
+    sorted_rows = like(Z[items], where)
 
     def leave_out(number: int) -> None:
         rest, own = chunks.sums(number).of_others(), chunks.folds[number]
-        rest.grams[:] += outside.grams[number]
-        rest.rhs[:] += outside.rhs[number]
-        moments = [Moments(*of) for of in zip(rest.grams, rest.rhs.mT, size[own], strict=True)]
+        grams = rest.grams + like(outside.grams[number], where)
+        rhs = (rest.rhs + like(outside.rhs[number], where)).mT
+        moments = [Moments(grams[k, ...], rhs[k, ...], of) for k, of in enumerate(size[own])]
         rows = [items[starts[q] : starts[q + 1]] for q in range(own.start, own.stop)]
-        of_rows = [Z[chosen] for chosen in rows]
-        found = NestedSolutions.of_each(moments, of_rows, alpha, where=where)
+        of_rows = [sorted_rows[starts[q] : starts[q + 1], :] for q in range(own.start, own.stop)]
+        found = NestedSolutions.of_each(moments, of_rows, alpha)
         for solutions, chosen in zip(found, rows, strict=True):
             out[:, chosen] = solutions.scores()
         errors[own] = [solutions.errors for solutions in found]

@@ -372,13 +372,16 @@ class KPCRankCV(ClosedFormCV):
         if validation is None and not data.is_scored:
             refuse_listwise(measure, f"cv={self.cv!r} with comparisons")
         if validation is not None:
+            # scores of a validation set
             if not validation.data.is_scored:
                 refuse_listwise(measure, "`pairs_val`")
             data, found = validation.data, fit.scores(validation.X)
         elif data.is_scored or data.has_qid:
+            # scores of items whose query, or fold, is left out
             folds = resolve_folds(self.cv, X, data, rng)
             found = fit.leave_out(folds)
         else:
+            # leads of comparisons whose fold is left out
             is_auto = isinstance(self.cv, str) and self.cv == "auto"
             cv = PairKFold(N_PAIR_FOLDS, random_state=0) if is_auto else self.cv
             leads = fit.leave_comparisons_out(resolve_pair_folds(cv, data.comparisons[0], rng))

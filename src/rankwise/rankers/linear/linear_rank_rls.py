@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from os import PathLike
-from typing import Annotated, Any, Never, Self, final
+from typing import TYPE_CHECKING, Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -77,11 +77,14 @@ from rankwise.solve.iteration import StepCallback
 from rankwise.solve.moved_rows import rows_like
 from rankwise.solve.rows import StoredRows
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 MOST_LINES = 8
 """Alphas with a line of their own, evenly spread over the grid."""
 
 
-def plot_history(history: Mapping[str, NDArray[Any]], ylabel: str, ax: Any = None) -> Any:
+def plot_history(history: Mapping[str, NDArray[Any]], ylabel: str, ax: Axes | None = None) -> Axes:
     """Draw the validation value, or without early stopping the residual, by iteration and alpha."""
     axes = new_axes() if ax is None else ax
     validated = bool((~np.isnan(history["value"])).sum(axis=0).max(initial=0) > 1)
@@ -433,7 +436,7 @@ class LinearRankRLS(PointRanker):
                 graph.queries.n_queries, graph.n_ignored_queries, has_qid=has_qid
             )
 
-    def plot_history(self, ax: Any = None, output: int = 0) -> Any:
+    def plot_history(self, ax: Axes | None = None, output: int = 0) -> Axes:
         """Draw the validation value against the iteration, with one line per alpha.
 
         Without early stopping the residual is drawn. Needs matplotlib.

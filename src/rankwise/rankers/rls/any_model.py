@@ -22,6 +22,7 @@ from rankwise.core.checks import (
     is_missing,
     missing_cells,
 )
+from rankwise.core.display import Result, decimals, draw_interval, p_value
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import AtLeast, Count, Share, check_call
 from rankwise.core.queries import Queries, TrainingData
@@ -43,7 +44,7 @@ from rankwise.solve.iteration import followed
 
 @final
 @dataclass(frozen=True, eq=False)
-class PairEstimate:
+class PairEstimate(Result):
     """Hold how often a model puts unseen pairs in the right order; the AUC for two classes.
 
     Parameters
@@ -122,19 +123,26 @@ class PairEstimate:
         )
         return PairDifference(value, error, value - width, value + width, pvalue)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the ROC curve of an estimate with ``roc=True``; needs matplotlib.
+    def _columns(self) -> dict[str, Any]:
+        parts = ("right", "total", "pairs", "leads", "roc")
+        return {name: [value] for name, value in self.to_dict().items() if name not in parts}
 
-        Parameters
-        ----------
-        ax : matplotlib axes, optional
-            Where to draw.
-        """
-        if self.roc is None:
-            raise InvalidInputError(
-                "There must be a ROC curve to draw: got none. Use leave_pair_out(..., roc=True)."
-            )
-        return self.roc.plot(ax)
+    def _cells(self) -> list[list[str]]:
+        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
+        head = ["in order", f"{self.confidence:.0%} interval", "unseen pairs"]
+        return [head, [decimals(self.value, 3), interval, str(self.n_pairs)]]
+
+    def _caption(self) -> str:
+        return "Leave-pair-out"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the ROC curve, or else the share of pairs in the right order with its interval."""
+        if self.roc is not None:
+            self.roc._draw(ax)
+            return
+        label = f"unseen pairs in the right order, {self.confidence:.0%} interval"
+        draw_interval(ax, self.value, self.low, self.high, label)
+        ax.axvline(0.5, linestyle="--", color="grey")
 
     def __str__(self) -> str:
         test = "" if np.isnan(self.pvalue) else f", permutation p = {self.pvalue:.3g}"
@@ -143,10 +151,13 @@ class PairEstimate:
             f"over {self.n_pairs} unseen pairs{test}"
         )
 
+    def __repr__(self) -> str:
+        return f"PairEstimate({self})"
+
 
 @final
 @dataclass(frozen=True)
-class PairDifference:
+class PairDifference(Result):
     """Hold by how much one model is better than another on the same unseen pairs.
 
     Parameters
@@ -176,6 +187,19 @@ class PairDifference:
     low: float
     high: float
     pvalue: float
+
+    def _cells(self) -> list[list[str]]:
+        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
+        row = [f"{self.value:+.3f}", interval, p_value(self.pvalue).removeprefix("p = ")]
+        return [["difference", "interval", "p-value"], row]
+
+    def _caption(self) -> str:
+        return "Two models on the same unseen pairs"
+
+    def _draw(self, ax: Any) -> None:
+        """Draw the difference with its interval, next to zero."""
+        draw_interval(ax, self.value, self.low, self.high, "difference of shares in order")
+        ax.axvline(0.0, linestyle="--", color="grey")
 
 
 def leave_pair_out(
@@ -410,8 +434,10 @@ class _PairProblem:
         for (g, h), (every, lead, skipped) in zip(
             batches, followed(answers, len(batches), "leave_pair_out", shown=progress), strict=True
         ):
+            # the wins of a tournament, for its ROC curve
             if met is not None:
                 met[every[:, 0], every[:, 1]], met[every[:, 1], every[:, 0]] = lead, -lead
+            # pairs in the right order, counted for both groups; a tie is one half
             differ = ranks[every[:, 0]] != ranks[every[:, 1]]
             right[[g, h]] += float(((np.sign(lead[differ]) + 1.0) / 2.0).sum())
             total[[g, h]] += int(np.count_nonzero(differ))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Never, Self, final
+from typing import TYPE_CHECKING, Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, dense_rows
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import memory_of
-from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, Shape, checked
+from rankwise.core.params import CheckedWith, Count, RandomSeed, Shape, checked
 from rankwise.core.queries import TrainingData
 from rankwise.core.storable import PositionsIn
 from rankwise.features.function_space import Identity, smallest_space
@@ -20,7 +20,7 @@ from rankwise.features.kernels import Linear
 from rankwise.graph.preference_graph import Cost, OutputGraphs, QueryWeight, Ties
 from rankwise.measures.registry import MeasureLike
 from rankwise.rankers.base import PointRanker, generator
-from rankwise.rankers.closed_form import ALPHA_REMEDY
+from rankwise.rankers.closed_form import Alpha
 from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.rankers.rls.hold_outs import Judged, SettingProblem, resolve_hold_out
 from rankwise.selection.greedy import (
@@ -35,6 +35,9 @@ from rankwise.selection.greedy import (
 )
 from rankwise.selection.holdouts import Folds, resolve_folds, resolve_pair_folds
 from rankwise.selection.path import SelectionPath, as_measure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 COPIES = 6
 """Dense copies of X that choosing features makes."""
@@ -116,7 +119,7 @@ class GreedyRankRLS(PointRanker):
         self,
         n_features: Count = 10,
         *,
-        alpha: Annotated[float, Positive(), Advice(ALPHA_REMEDY)] = 1.0,
+        alpha: Alpha = 1.0,
         cv: Annotated[Any, CheckedWith("qid")] = "auto",
         measure: MeasureLike | None = None,
         cost: Cost = "magnitude",
@@ -196,7 +199,7 @@ class GreedyRankRLS(PointRanker):
         weights[chosen] = problem.space.fold(last.weights(problem.alphas))[:, 0]
         return self._keep(Identity(), weights, data, graphs.first.n_ignored_queries)
 
-    def plot_path(self, ax: Any = None) -> Any:
+    def plot_path(self, ax: Axes | None = None) -> Axes:
         """Draw the held-out value against the number of features; return the axes.
 
         Needs matplotlib, the extra "plot".

@@ -23,7 +23,9 @@ from rankwise.rankers.closed_form import (
 )
 from rankwise.selection.holdouts import (
     Folds,
+    GroupPairs,
     HeldOut,
+    PairsHeldOut,
     resolve_folds,
     resolve_pair_folds,
 )
@@ -177,6 +179,41 @@ def _leave_pairs_out(problem: SettingProblem) -> Judged:
     return Judged(problem, path_of, solve=known.__getitem__)
 
 
+def _leave_group_pairs_out(
+    cv: GroupPairs, rng: np.random.Generator, problem: SettingProblem
+) -> Judged:
+    """Leave out two groups of items of one global ranking at a time, and fit to the others."""
+    data, alphas = problem.data, problem.alphas
+    y = data.single_output("Leave out pairs of groups for one output at a time.")
+    group, pairs = cv.pairs(y, rng)
+    right, total = np.zeros((2, len(alphas), int(group.max()) + 1, 1))
+    error = np.zeros(len(alphas))
+    for g, h in pairs:
+        kept = np.flatnonzero((group != g) & (group != h))
+        if len(np.unique(y[kept][data.weight[kept] > 0.0])) < 2:
+            continue  # nothing is left to learn from
+        graphs = OutputGraphs.of(data.take(kept), **problem.options)
+        a, b = (np.flatnonzero((group == k) & (data.weight > 0.0)) for k in (g, h))
+        refit = partial(_refitted_scores, problem.space, alphas, kept, np.append(a, b))
+        found = gather_held_out(graphs, refit)
+        error = np.maximum(error, found.error)
+        # items of one group against those of the other, ties one half
+        scores = found.tied(np.zeros(len(a) + len(b), dtype=np.intp)).scores[..., 0]
+        order = np.sign(y[a][:, None] - y[b])
+        leads = np.sign(scores[:, : len(a), None] - scores[:, None, len(a) :])
+        in_order = np.where(order != 0.0, (leads * order + 1.0) / 2.0, 0.0).sum(axis=(1, 2))
+        for k in (g, h):
+            right[:, k, 0] += in_order
+            total[:, k, 0] += np.count_nonzero(order)
+    if not total.any():
+        raise InvalidInputError(
+            "`groups` must leave items of different scores to learn from when two are left out: "
+            "none do. Use more groups, or leave out pairs of items with cv='leave_pair_out'."
+        )
+    path = judge_pairs(PairsHeldOut(right, total, error), problem.measure, alphas)
+    return Judged(problem, lambda _: path)
+
+
 def _leave_comparisons_out(folds: Folds | None, problem: SettingProblem) -> Judged:
     """Leave out every comparison, in closed form, or folds of them by fits to the others."""
     data, alphas, options = problem.data, problem.alphas, problem.options
@@ -204,6 +241,10 @@ def resolve_hold_out(
         if not validation.data.is_scored:
             refuse_listwise(measure, "`pairs_val`")
         return partial(_judge_by, validation)
+    if isinstance(cv, GroupPairs) and data.is_scored:
+        _refuse_pairs(data, query_weight)
+        refuse_listwise(measure, "cv=GroupPairs(...)")
+        return partial(_leave_group_pairs_out, cv, rng)
     name = cv if isinstance(cv, str) else ""
     if name and name not in NAMED_CV:
         raise InvalidInputError(

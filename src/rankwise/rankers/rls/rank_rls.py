@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import FloatArray, Matrix
 from rankwise.core.namespaces import memory_of, on_device
-from rankwise.core.params import Advice, CheckedWith, Positive, RandomSeed, check_call, checked
+from rankwise.core.params import CheckedWith, RandomSeed, check_call, checked
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import (
     ExplicitSpace,
@@ -21,8 +21,8 @@ from rankwise.features.function_space import (
 )
 from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, OutputGraphs, PreferenceGraph, QueryWeight, Ties
-from rankwise.rankers.base import RankerPath, generator
-from rankwise.rankers.closed_form import ALPHA_REMEDY, ClosedFormRanker
+from rankwise.rankers.base import RankerPath, basis_generator, generator
+from rankwise.rankers.closed_form import Alpha, ClosedFormRanker
 from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.selection.path import Alphas
 from rankwise.solve.conjugate_gradients import Hooks, ShiftedSystems, side_by_side_cg
@@ -139,7 +139,7 @@ class RankRLS(ClosedFormRanker):
 
     def __init__(
         self,
-        alpha: Annotated[float, Positive(), Advice(ALPHA_REMEDY)] = 1.0,
+        alpha: Alpha = 1.0,
         *,
         kernel: KernelLike = "linear",
         cost: Cost = "magnitude",
@@ -276,7 +276,7 @@ class RankRLS(ClosedFormRanker):
             data, cost=given.cost, ties=given.ties, query_weight=given.query_weight
         )
         self.kernel_ = given.kernel.fitted_to(X, data.sample_weight)
-        basis_rows = choose_basis(given.basis, X, generator(given.random_state))
+        basis_rows = choose_basis(given.basis, X, basis_generator(given))
         return graphs, smallest_space(X, self.kernel_, basis_rows, graphs.rank, rows)
 
     def _iterated(self, X: Matrix, graphs: OutputGraphs, alphas: FloatArray) -> FloatArray | None:

@@ -62,9 +62,10 @@ class RankRLSCV(ClosedFormCV):
         What is left out: "leave_query_out", "leave_pair_out" (one global ranking),
         "leave_edge_out" (comparisons), a number of random folds, a scikit-learn splitter of groups
         such as ``GroupKFold(5)``, or lists of rows. "auto" takes the first that suits the data.
-        Folds hold whole queries. For one global ranking they hold items, and each is judged by
-        itself after a fit to the others; for comparisons without `qid` they hold comparisons
-        (`PairKFold`).
+        `GroupPairs` leaves out two groups of items of one global ranking at a time, such as the
+        samples of two patients. Folds hold whole queries. For one global ranking they hold items,
+        and each is judged by itself after a fit to the others; for comparisons without `qid` they
+        hold comparisons (`PairKFold`).
     measure : Measure or str, optional
         The measure that decides, for example ``NDCG @ 10`` or "MAP"; by default the share of pairs
         in the right order. Pairs and comparisons are judged only by that share, averaged over
@@ -216,7 +217,7 @@ class RankRLSCV(ClosedFormCV):
         )
         rng = generator(self.random_state)
         basis_rows = choose_basis(self.basis, rows, rng)
-        there = on_device(rows, self.device, X)
+        placed = on_device(rows, self.device, X)
         hold_out = resolve_hold_out(
             self.cv, rows, data, self.query_weight, measure, validation, rng
         )
@@ -226,7 +227,7 @@ class RankRLSCV(ClosedFormCV):
             options = {"cost": cost, "ties": ties, "query_weight": self.query_weight}
             graphs = OutputGraphs.of(data, **options)
             refuse_dense(rows, unknowns_of_sparse_rows(rows, kernel, basis_rows, graphs.rank))
-            space = smallest_space(rows, kernel, basis_rows, graphs.rank, there)
+            space = smallest_space(rows, kernel, basis_rows, graphs.rank, placed)
             return hold_out(SettingProblem(data, options, graphs, space, given.alphas, measure))
 
         keep_best = self._search(self._settings(rows, data), judge)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, final
 
 import numpy as np
@@ -20,6 +20,7 @@ from rankwise.core.checks import (
 from rankwise.core.display import (
     Result,
     decimals,
+    draw_interval,
     listed,
     p_value,
 )
@@ -213,13 +214,14 @@ class AUCEstimate(Result):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON can hold."""
-        numbers = asdict(replace(self, roc=None))
-        del numbers["roc"]
-        return numbers if self.roc is None else {**numbers, "roc": self.roc.to_dict()}
+        """Return everything in types that JSON can hold, the curve if there is one."""
+        content = super().to_dict()
+        if self.roc is None:
+            del content["roc"]
+        return content
 
     def _columns(self) -> dict[str, Any]:
-        return {name: [value] for name, value in replace(self, roc=None).to_dict().items()}
+        return {name: [value] for name, value in self.to_dict().items() if name != "roc"}
 
     def _cells(self) -> list[list[str]]:
         interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
@@ -235,12 +237,10 @@ class AUCEstimate(Result):
         if self.roc is not None:
             self.roc._draw(ax)
             return
-        errors = [[self.value - self.low], [self.high - self.value]]
-        ax.errorbar([self.value], [0], xerr=errors, marker="o", capsize=4)
+        label = f"AUC of unseen pairs, {self.confidence:.0%} interval"
+        draw_interval(ax, self.value, self.low, self.high, label)
         ax.axvline(0.5, linestyle="--", color="grey")
         ax.set_xlim(0.0, 1.0)
-        ax.set_yticks([])
-        ax.set_xlabel(f"AUC of unseen pairs, {self.confidence:.0%} interval")
 
 
 def leave_pair_out_auc(
@@ -321,6 +321,7 @@ def leave_pair_out_auc(
         query_weight="items",
         unweighted="judge",
     )
+    # the share of pairs in the right order, and its standard error over items
     path = judge_pairs(held_out, Concordance, np.array([alpha]))
     position = path.best()
     value, error = float(path.values[position]), float(path.standard_errors[position])
@@ -428,11 +429,6 @@ class PermutationTest(Result):
 
     def __repr__(self) -> str:
         return f"PermutationTest({self})"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON can hold."""
-        head = {"measure": repr(self.measure), "value": self.value, "pvalue": self.pvalue}
-        return {**head, "null": self.null.tolist()}
 
     def _columns(self) -> dict[str, Any]:
         """Return the values with shuffled labels, one per row."""

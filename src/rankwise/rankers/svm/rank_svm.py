@@ -27,7 +27,7 @@ from rankwise.features.function_space import FunctionSpace, explicit_space
 from rankwise.features.kernels import Kernel, KernelLike, Precomputed
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import Grades, PreferenceGraph, QueryWeight
-from rankwise.rankers.base import PointRanker, RankerPath, generator
+from rankwise.rankers.base import PointRanker, RankerPath, basis_generator
 from rankwise.rankers.reading import read_training, refuse_other_arguments
 from rankwise.rankers.svm.newton import minimize_hinge
 from rankwise.rankers.svm.objective import HingeLoss
@@ -269,7 +269,7 @@ class RankSVM(PointRanker):
         """Return the pairs to learn from and the features to learn on."""
         pairs, n_ignored_queries = _pairs(data, self.cost, self.query_weight)
         kernel = self.kernel.fitted_to(X, data.sample_weight)
-        space = explicit_space(X, kernel, self.basis, generator(self.random_state))
+        space = explicit_space(X, kernel, self.basis, basis_generator(self))
         return HingeProblem(data, pairs, kernel, space, n_ignored_queries)
 
     def _solve(

@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rankwise.core.arrays import FloatArray, IntArray, Matrix
 from rankwise.core.checks import (
     are_plain_rows,
-    check_count,
     refuse_overflow,
     refuse_unusable_rows,
 )
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import as_given
 from rankwise.core.params import (
     Above,
@@ -33,6 +32,7 @@ from rankwise.core.params import (
     Positive,
     RandomSeed,
     Shape,
+    check_value,
     checked,
 )
 from rankwise.core.queries import TrainingData
@@ -45,6 +45,7 @@ from rankwise.measures.registry import MeasureLike
 from rankwise.measures.value import Judgements, Measure, Rankings
 from rankwise.rankers.base import Ranker, generator
 from rankwise.rankers.reading import read_rows, read_training, refuse_other_arguments
+from rankwise.rankers.trees.library import lightgbm
 from rankwise.rankers.trees.monotone import directions_of
 from rankwise.rankers.trees.objectives import TreeLoss, TreeObjective, sizes_of_runs, tree_objective
 from rankwise.selection.holdouts import (
@@ -406,6 +407,11 @@ def _scores_of(booster: Any, X: Matrix, n_trees: int | None = None) -> FloatArra
     return np.asarray(scores, dtype=float)
 
 
+def scores_after(ranker: BoostedRanker, X: Matrix, n_trees: int) -> FloatArray:
+    """Return the scores of rows by the first trees of a fitted ranker."""
+    return _scores_of(_booster_of(ranker), X, n_trees)
+
+
 def _truncation(measure: Measure) -> int:
     """Return lambdarank's truncation level: a few positions below the cut-off of the measure."""
     cutoff = measure.parameters.get("cutoff")
@@ -453,11 +459,7 @@ def _refused_options() -> Iterator[None]:
 
 
 def _lightgbm() -> Any:
-    try:
-        import lightgbm  # noqa: PLC0415
-    except ImportError as error:  # pragma: no cover - depends on the installation
-        raise MissingExtraError("BoostedRanker", "lightgbm", "trees") from error
-    return lightgbm
+    return lightgbm("BoostedRanker")
 
 
 @final
@@ -546,7 +548,7 @@ class TreeProblem:
             groups = np.arange(len(self.data.comparisons[0]))
             if self.data.has_qid:
                 groups = np.unique(self.data.pair_queries, return_inverse=True)[1]
-            folds = Folds.random(check_count("cv", cv), groups, rng)
+            folds = Folds.random(check_value("cv", cv, Count), groups, rng)
             out = [np.flatnonzero(folds.fold == k) for k in range(folds.n_folds)]
             return [self._part_of_pairs(rows) for rows in out]
         # folds of queries or items, in the given order of rows

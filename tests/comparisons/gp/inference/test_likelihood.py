@@ -235,7 +235,9 @@ def test_tie_width_must_be_positive():
     ("base", "rate"), [(Probit(), 0.5), (ProbitWithTies(), 0.6), (Probit(), 0.0)]
 )
 def test_flip_rate_leaves_the_truth_ahead(base, rate):
-    with pytest.raises(InvalidInputError, match="`flip_rate` must lie between 0 and 1 /"):
+    with pytest.raises(
+        InvalidInputError, match="`flip_rate` must be a finite number between 0 and 0.5"
+    ):
         WithFlips(base, rate)
 
 

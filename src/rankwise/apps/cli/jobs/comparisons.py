@@ -68,6 +68,8 @@ def prefer(command: Prefer) -> None:
         likelihood="logistic" if command.logistic else "robust" if command.robust else "probit",
         drift=command.drift,
         tastes=command.tastes,
+        interactions="auto" if command.interactions and items.has_features else False,
+        random_state=0,
     )
     gp.fit(items.X, pairs=table)
     _check_person(command.person, gp)
@@ -79,6 +81,8 @@ def prefer(command: Prefer) -> None:
             report["judges"] = gp.judges_.rows()
         for _, learned in gp.process_.model.reports():
             report.update(learned)
+        if gp.interactions_ is not None:
+            report["interactions"] = gp.interactions_.to_dict()
         print_json({**report, "likelihood": gp.likelihood_.parameters})
     else:
         _print_report(command, gp, ranking, questions)
@@ -148,28 +152,21 @@ def _read_answers(command: Prefer, items: NamedItems) -> ComparisonTable:
         )
     table = read_comparisons(path, columns)
     if not is_answer_file(path):
-        _refuse_unread(command, table)
+        _tell_answers(command, table)
     ends = _positions(command, table.names[np.stack([table.first, table.second], axis=1)], items)
     names = np.arange(len(items.names))
     return replace(table, first=ends[:, 0], second=ends[:, 1], names=names)
 
 
-def _refuse_unread(command: Prefer, table: ComparisonTable) -> None:
-    """Refuse columns that would be ignored, and options without their column."""
+def _tell_answers(command: Prefer, table: ComparisonTable) -> None:
+    """Say on standard error what is not used of the answers; refuse options without columns."""
     uses_dates = command.drift or command.half_life is not None
     if command.date is not None and not uses_dates:
         raise InvalidInputError("--date must come with --drift or --half-life, which read dates.")
     if table.date is not None and not uses_dates:
-        raise DataFileError(
-            f"{command.answer_file}: expected no column of dates, got one, which would be "
-            "ignored. Add --drift or --half-life to use it, or leave the column out."
-        )
+        print("note: dates are ignored; --drift or --half-life use them", file=sys.stderr)
     if table.unread:
-        raise DataFileError(
-            f"{command.answer_file}: expected only columns of who won, how often, who judged and "
-            f"when, got {', '.join(table.unread)} too, which `prefer` does not read. Leave them "
-            "out, or use `rankwise leaderboard`, which takes covariates."
-        )
+        print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
 
 
 def _positions(command: Prefer, names: NDArray[Any], items: NamedItems) -> IntArray:
@@ -263,6 +260,8 @@ def _print_report(
     for term, learned in gp.process_.model.reports():
         if learned:
             print(term.summary(learned))
+    if gp.interactions_ is not None:
+        print(gp.interactions_)
     if gp.judges_ is not None:
         print()
         print(gp.judges_)
@@ -297,7 +296,7 @@ def leaderboard(command: LeaderboardCommand, read: Reader = read_file) -> None:
         board = _board_of_tastes(command, table, values)
     else:
         board = rankwise.leaderboard(table, **values)
-    for line in board.reading_[len(getattr(table, "reading", ())) :]:
+    for line in board.reading_[len(table.reading) :]:
         print(f"note: {line}", file=sys.stderr)
     board = board.elo() if command.elo else board
     audit = board.audit() if command.audit else None
@@ -406,9 +405,8 @@ def _check_tastes(command: LeaderboardCommand) -> None:
 
 def _tell_reading(command: LeaderboardCommand, table: ComparisonTable | ChoiceTable) -> None:
     """Say on standard error how the table was read, and which option would use what is not used."""
-    if isinstance(table, ComparisonTable):
-        for line in table.reading:
-            print(f"read: {line}", file=sys.stderr)
+    for line in table.reading:
+        print(f"read: {line}", file=sys.stderr)
     if table.unread:
         print(f"warning: columns not used: {', '.join(table.unread)}", file=sys.stderr)
     if not isinstance(table, ComparisonTable):
@@ -438,6 +436,7 @@ def _columns(command: LeaderboardCommand) -> ComparisonColumns:
         question=command.cluster,
         category=command.by,
         favours=command.favours,
+        middle=command.middle,
         **{name: getattr(command, name) for name in same},
     )
 

@@ -25,6 +25,11 @@ from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_colum
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load
 
+AS_NUMBERS = (
+    "Categories are indicators, blanks are means with an indicator, and numbers have one scale."
+)
+"""What becomes of text and blanks in one ranking of few items."""
+
 _DOCUMENT_ID = re.compile(r"docid\s*=\s*(\S+)")
 
 
@@ -109,16 +114,20 @@ def read_data_of(
     columns = known.get("table_columns_", {})
     if is_table(paths):
         layout = _with_known_columns(paths, layout, columns)
-    takes_raw = ranker.__sklearn_tags__().input_tags.string
-    return read_data(
+    kept, tags = columns_kept(columns, ()), ranker.__sklearn_tags__().input_tags
+    takes_raw = tags.string or tags.allow_nan or kept.blanks_as_zero
+    data = read_data(
         paths,
         layout,
         n_features=ranker.n_features_in_,
         names=None if names is None else tuple(map(str, names)),
         find_items=find_items,
         categories=columns.get("categories", ()) if takes_raw else None,
-        forms=dict(columns_kept(columns, ()).forms),
+        forms=dict(kept.forms),
     )
+    if kept.blanks_as_zero and isinstance(data.X, np.ndarray):
+        return replace(data, X=np.nan_to_num(data.X, nan=0.0))
+    return data
 
 
 def remember_columns(ranker: Any, data: RankingData) -> None:

@@ -298,9 +298,17 @@ def report(command: ReportCommand) -> None:
             measures=command.measure,
             feature_names=data.feature_names,
             item_names=None if data.items is None else [str(name) for name in data.items],
+            groups=_groups_of(loaded[0], command),
         )
     page.save(command.output)
     print(f"Wrote {command.output}.")
+
+
+def _groups_of(ranker: Any, command: ReportCommand) -> Any:
+    """Return the groups that a ranker was fitted with, if the files have their column."""
+    name = vars(ranker).get("table_columns_", {}).get("group", [""])[0]
+    has_it = is_table(command.data) and name in open_table(files_of(command.data)[0]).names
+    return read_words(command.data, name, "group") if has_it else None
 
 
 def _model_names(models: list[Path]) -> list[str]:

@@ -1,12 +1,20 @@
 """Jobs about small samples: leave-pair-out and permutation-test."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import rankwise
 from rankwise.apps.cli.commands import LeavePairOut, PermutationCommand, SmallSampleCommand
-from rankwise.apps.cli.jobs.files import given_scores, named, read_data, read_words
+from rankwise.apps.cli.jobs.files import (
+    AS_NUMBERS,
+    given_scores,
+    named,
+    print_columns,
+    read_data,
+    read_words,
+)
 from rankwise.apps.cli.jobs.parameters import is_watched, values_of
 from rankwise.apps.cli.output import print_json
 from rankwise.core.errors import InvalidInputError
@@ -32,15 +40,15 @@ def permutation_test(command: PermutationCommand) -> None:
     """Print the held-out value, its p-value and the values of shuffled scores."""
     measure = None if command.measure is None else parse_measure(command.measure)
     values = values_of(rankwise.permutation_test, command.parameters)
+    if command.group is not None and (measure is not None or "alphas" in values):
+        raise InvalidInputError(
+            "--group must come without --measure and --alphas: groups are left out in pairs, "
+            "by a ranker with the default alpha. Leave them out."
+        )
     data, y = _read(command, one_ranking=command.group is not None)
     if command.group is None:
         found: Any = rankwise.permutation_test(data.X, y, data.qid, measure=measure, **values)
     else:
-        if measure is not None or "alphas" in values:
-            raise InvalidInputError(
-                "--group must come without --measure and --alphas: groups are left out in pairs, "
-                "by a ranker with the default alpha. Leave them out."
-            )
         found = _leave_groups_out(
             command, data, y, values, n_permutations=values.get("n_permutations", 999)
         )
@@ -51,13 +59,22 @@ def permutation_test(command: PermutationCommand) -> None:
 
 
 def _read(command: SmallSampleCommand, *, one_ranking: bool) -> tuple[RankingData, Any]:
-    data = read_data(command.data, command.layout)
+    data = read_data(command.data, command.layout, categories="auto")
     if one_ranking and data.qid is not None:
         raise InvalidInputError(
             f"{named(command.data)} must be one ranking of all items to leave pairs out: it has "
             "queries. Leave out whole queries with rankwise fit rls --alphas, or drop their column."
         )
-    return data, given_scores(command.data, data)
+    y = given_scores(command.data, data)
+    if not command.json:
+        print_columns(command.data, command.layout, data)
+    X = data.X
+    if isinstance(X, np.ndarray) and (X.dtype == object or np.isnan(X).any()):
+        # without a look at scores, so that what is left out stays unseen
+        data = replace(data, X=rankwise.IndicatorEncoder().fit_transform(X))
+        if not command.json:
+            print(AS_NUMBERS)
+    return data, y
 
 
 def _leave_groups_out(

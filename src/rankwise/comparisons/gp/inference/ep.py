@@ -181,7 +181,7 @@ def sweep_sites(
 ) -> Sweep:
     """Compute the posterior with the sites x = (tau, nu) and the sites that match its moments.
 
-    O(n_rows rank^2 + n_pairs rank), here unless ``moments`` computes elsewhere.
+    O(n_rows rank^2 + n_pairs rank), on the host unless ``moments`` computes elsewhere.
     """
     count, n_pairs = prior.comparisons.count, len(x) // 2
     tau, nu = x[:n_pairs], x[n_pairs:]
@@ -371,11 +371,11 @@ def expectation_propagation(
     likelihood.check(prior.outcomes)
     n_pairs = prior.comparisons.n_pairs
     x = np.zeros(2 * n_pairs) if start is None else np.concatenate(start)
-    there = None if is_on_host(where) else DeviceMoments.of(prior, where)
+    device = None if is_on_host(where) else DeviceMoments.of(prior, where)
     with few_threads(prior.rank):
-        best, n_iter, reason = _iterate(prior, likelihood, x, rule, there or moments)
-    if there is not None:
-        best = replace(best, weights=there.brought_here(best.weights))
+        best, n_iter, reason = _iterate(prior, likelihood, x, rule, device or moments)
+    if device is not None:
+        best = replace(best, weights=device.on_host(best.weights))
     other = "method='laplace'" if likelihood.is_log_concave else "likelihood='probit'"
     remedy = f"Lower the amplitude of the kernel, or use {other}."
     ending = rule.end(reason, n_iter, best.residual, remedy)

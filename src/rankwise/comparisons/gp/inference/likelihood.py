@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 from functools import cache
 from math import log, log1p, pi, sqrt
-from typing import Self, final
+from typing import Annotated, Self, TypeAlias, final
 
 import numpy as np
 import scipy
@@ -19,8 +19,8 @@ from rankwise.comparisons.gp.inference.likelihood_base import (
 )
 from rankwise.comparisons.leaderboard import Link
 from rankwise.core.arrays import FloatArray
-from rankwise.core.checks import check_positive, real_number
 from rankwise.core.errors import InvalidInputError
+from rankwise.core.params import Above, Advice, Below, Positive, check_value
 from rankwise.core.storable import storable
 
 SCORE_DEVIATION = 3.0
@@ -69,8 +69,11 @@ def average_tie(
     return average, (pa + pb) / scale
 
 
-def _check_variance(noise: float) -> None:
-    check_positive("noise", noise, "It is the variance of an answer.")
+Noise: TypeAlias = Annotated[float, Positive(), Advice("It is the variance of an answer.")]
+FlipRate: TypeAlias = Annotated[
+    float, Above(0), Below(0.5), Advice("Use the likelihood without flips for a rate of 0.")
+]
+TieWidth: TypeAlias = Annotated[float, Positive(), Advice("It is a difference of scores.")]
 
 
 def _refuse_ties(outcomes: Outcomes) -> None:
@@ -96,7 +99,7 @@ class Probit(Likelihood):
     noise: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_variance(self.noise)
+        check_value("noise", self.noise, Noise)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -146,8 +149,8 @@ class ProbitWithTies(Likelihood):
     noise: float = 1.0
 
     def __post_init__(self) -> None:
-        check_positive("tie_width", self.tie_width, "It is a difference of scores.")
-        _check_variance(self.noise)
+        check_value("tie_width", self.tie_width, TieWidth)
+        check_value("noise", self.noise, Noise)
 
     @property
     def parameters(self) -> dict[str, float]:
@@ -302,11 +305,7 @@ class WithFlips(Around):
     flip_rate: float = 0.02
 
     def __post_init__(self) -> None:
-        if not 0.0 < real_number(self.flip_rate) < 0.5:
-            raise InvalidInputError(
-                f"`flip_rate` must lie between 0 and 1 / 2 (excluded): got {self.flip_rate}. Use "
-                "the likelihood without flips for a rate of 0."
-            )
+        check_value("flip_rate", self.flip_rate, FlipRate)
 
     @property
     def is_log_concave(self) -> bool:
@@ -383,7 +382,7 @@ class GaussianMargin(Likelihood):
     noise: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_variance(self.noise)
+        check_value("noise", self.noise, Noise)
 
     @property
     def is_gaussian(self) -> bool:

@@ -357,6 +357,7 @@ def _mode_gradients(
     """
     count, s, C = prior.comparisons.count, step.point.s, step.target.C
     outcomes, none = prior.outcomes, np.zeros_like(s)
+    # how the curvature changes with s, and with it log |C|: the derivative of log Z in the mode
     h = DIFFERENCE_STEP * (1.0 + np.abs(s))
     ahead, behind = (likelihood.average(s + move, none, outcomes) for move in (h, -h))
     third = _clipped_change(ahead, behind) / (2.0 * h)
@@ -372,6 +373,7 @@ def _mode_gradients(
         slope = (ahead.slope - behind.slope) / (2.0 * width)
         return count * (explicit - 0.5 * variance * curvature + slope * shift)
 
+    # total derivatives in the parameters of the likelihood, one by one
     gradient = {}
     for name, explicit in likelihood.gradient(s, none, outcomes).items():
         value = likelihood.parameters[name]
@@ -379,6 +381,7 @@ def _mode_gradients(
         more, less = (likelihood.replace(**{name: value + move}) for move in (width, -width))
         ahead, behind = (one.average(s, none, outcomes) for one in (more, less))
         gradient[name] = total(explicit, ahead, behind, width)
+    # the same in the extra noise of every comparison
     width = DIFFERENCE_STEP * likelihood.parameters["noise"]
     ahead, behind = (
         likelihood.average(s, none, replace(outcomes, extra_noise=outcomes.extra_noise + move))

@@ -295,7 +295,7 @@ class WeightPosterior:
     Parameters
     ----------
     C : (rank, rank)
-        Lower Cholesky factor of the precision I + R'LR, here or on a device.
+        Lower Cholesky factor of the precision I + R'LR, on the host or on a device.
     u, w : (rank,)
         C^-1 R'b, and the mean C^-T u, which is empty while C is on a device.
     pivots : (rank,)
@@ -386,7 +386,7 @@ MATRIX_SHARE = 4
 @final
 @dataclass(frozen=True, eq=False)
 class DeviceMoments:
-    """Do what `moments_under` does with the factor R on a device; sites and means stay here."""
+    """Do what `moments_under` does, with the factor R on a device and the sites on the host."""
 
     prior: Prior
     R: Array
@@ -417,13 +417,13 @@ class DeviceMoments:
         rows = V.T.contiguous()
         mean = rows @ u  # R w, with w = C^-T u
         parts = [mean[self.first] - mean[self.second], self._variances(rows), u, C.diagonal()]
-        here = to_host(namespace_of(C).concat(parts))
-        mean_here, variance, u_here, pivots = np.split(
-            here, np.cumsum([pairs.n_pairs, pairs.n_pairs, self.prior.rank])
+        on_host = to_host(namespace_of(C).concat(parts))
+        mean, variance, u_host, pivots = np.split(
+            on_host, np.cumsum([pairs.n_pairs, pairs.n_pairs, self.prior.rank])
         )
         if not np.isfinite(pivots).all():
             raise NumericalError(INDEFINITE)
-        return WeightPosterior(C, u_here, np.zeros(0), pivots), mean_here, variance
+        return WeightPosterior(C, u_host, np.zeros(0), pivots), mean, variance
 
     def _blocks(self) -> Iterator[tuple[slice, Array, Array]]:
         n_together = max(1, self.entries // self.prior.rank)
@@ -433,14 +433,14 @@ class DeviceMoments:
 
     def _laplacian_factor(self, weight: FloatArray) -> Array:
         """Return L R for the Laplacian L of the comparisons with these weights."""
-        n_rows, there = len(self.R), like(weight[:, None], self.R)
+        n_rows, weights = len(self.R), like(weight[:, None], self.R)
         if n_rows <= MATRIX_SHARE * self.prior.rank:  # L is no larger than R
-            values = namespace_of(there).concat([there, there, -there, -there])
+            values = namespace_of(weights).concat([weights, weights, -weights, -weights])
             L = segment_sums(values, self._entries, n_rows**2).reshape(n_rows, n_rows)
             return L @ self.R
         out = self.R * 0.0
         for some, first, second in self._blocks():
-            D = (self.R[first] - self.R[second]) * there[some]
+            D = (self.R[first] - self.R[second]) * weights[some]
             out += segment_sums(D, first, n_rows)
             out -= segment_sums(D, second, n_rows)
         return out
@@ -462,7 +462,7 @@ class DeviceMoments:
             parts.append(D.sum(1))
         return namespace_of(V).concat(parts)
 
-    def brought_here(self, weights: WeightPosterior) -> WeightPosterior:
+    def on_host(self, weights: WeightPosterior) -> WeightPosterior:
         """Move a factor from the device, in LAPACK's column order, and compute the mean."""
         C = np.asfortranarray(to_host(weights.C))
         return replace(weights, C=C, w=dtrsv(C, weights.u, lower=1, trans=1))

@@ -266,19 +266,23 @@ def group_persons(
     rows = MarkedRows.plain(comparisons) if rows is None else rows
     n_rows, who = len(comparisons.items), comparisons.judges
     ends = np.stack([comparisons.pairs.first, comparisons.pairs.second])
+    # the rows that each person was asked about, person by person
     keys, place = np.unique(who * n_rows + ends, return_inverse=True)
     place = place.reshape(2, -1)
     persons, start, sizes = np.unique(keys // n_rows, return_index=True, return_counts=True)
     order = np.argsort(sizes, kind="stable")
     row_of = np.searchsorted(persons, who)
     groups = []
+    # groups of persons with about equally many rows, the fewest first
     while len(order):
         n_members = _group_length(sizes[order], rows.n_basis, entries)
         members, order = order[:n_members], order[n_members:]
         size = int(sizes[members].max())
+        # the rows of every member, padded with one beyond the last
         offset = np.arange(size)
         at = np.minimum(start[members][:, None] + offset, len(keys) - 1)
         seen = np.where(offset < sizes[members][:, None], keys[at] % n_rows, n_rows)
+        # the answers of the members, and where their two rows stand in the group's table
         number = np.full(len(persons), -1)
         number[members] = np.arange(n_members)
         answers = np.flatnonzero(number[row_of] >= 0)

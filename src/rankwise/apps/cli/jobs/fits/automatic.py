@@ -9,7 +9,7 @@ import time
 
 import rankwise
 from rankwise.apps.cli.fit_commands import Fit, FitAuto, RawCommand
-from rankwise.apps.cli.jobs.files import named, read_words, remember_columns
+from rankwise.apps.cli.jobs.files import AS_NUMBERS, read_words, remember_columns
 from rankwise.apps.cli.jobs.fits.pairwise import fit_best_rls
 from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save
 from rankwise.apps.cli.jobs.parameters import refuse_if, values_of
@@ -27,11 +27,12 @@ def fit(command: Fit) -> None:
     asked = None if command.measure is None else parse_measure(command.measure)
     problem = FitInput.read(command, takes_raw=command.validate is None)
     queries = Queries.of(problem.preferences["qid"], problem.data.n_items)
-    if problem.is_raw or (queries.n_queries > 1 and command.validate is None):
+    has_several = queries.n_queries > 1
+    if (has_several or (problem.is_raw and problem.has_qid)) and command.validate is None:
         refuse_if(
             command.group is not None,
-            "--group must come with one ranking of all items by their numbers: got queries, text "
-            "or blanks. Leave it out; whole queries are held out anyway.",
+            "--group must come with one ranking of all items: got queries. Leave it out; whole "
+            "queries are held out anyway.",
         )
         _search(command, problem)
         return
@@ -39,10 +40,12 @@ def fit(command: Fit) -> None:
     for name in ("time", "monotone"):
         refuse_if(
             getattr(command, name) is not None,
-            f"--{name} must come with queries, text or blanks, and without --validate: one ranking "
-            "of all items by their numbers is linear, and leaves out each of its pairs in turn. "
-            "Leave it out.",
+            f"--{name} must come with queries, and without --validate: one ranking of all items "
+            "is linear, and leaves out each of its pairs in turn. Leave it out, or use rankwise "
+            "fit auto.",
         )
+    if problem.is_raw and not command.json:
+        print(AS_NUMBERS)
     fit_and_save(command, problem, lambda: fit_best_rls(command, {}, problem, measure))
 
 
@@ -53,11 +56,6 @@ def fit_auto(command: FitAuto) -> None:
         "--validate must not come with fit auto, which sets queries aside itself. Leave it out.",
     )
     problem = FitInput.read(command, takes_raw=True)
-    refuse_if(
-        not problem.has_qid,
-        f"{named(command.train)} must name queries for fit auto: it has none. Name the column with "
-        "--qid, or use fit rls for one global ranking.",
-    )
     _search(command, problem)
 
 

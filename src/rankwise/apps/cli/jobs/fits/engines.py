@@ -7,6 +7,7 @@ Public names are written ``rankwise.name``: they are loaded when first used, so 
 waits for what another one needs.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,8 @@ from rankwise.apps.cli.jobs.files import named, remember_columns
 from rankwise.apps.cli.jobs.fits.training import FitInput
 from rankwise.apps.cli.jobs.parameters import refuse_if
 from rankwise.apps.cli.output import print_json, print_table
+from rankwise.core.display import listed
+from rankwise.io.data import RankingData
 from rankwise.measures.evaluation import Evaluation
 from rankwise.measures.graded import NDCG
 from rankwise.measures.registry import parse_measure
@@ -38,7 +41,7 @@ def fit_for_engine(command: Fit) -> None:
         command.group is not None,
         "--group must not come with --for: whole queries are held out. Leave it out.",
     )
-    problem = FitInput.read(command)
+    problem = FitInput.read(command, takes_raw=True)
     refuse_if(
         not problem.has_qid,
         f"{named(command.train)} must name queries for --for {command.engine}: it has none. Name "
@@ -47,13 +50,17 @@ def fit_for_engine(command: Fit) -> None:
     asked = None if command.measure is None else parse_measure(command.measure)
     measure = asked or NDCG @ 10
     sign = 1.0 if measure.greater_is_better else -1.0
-    X, y, qid = problem.data.X, problem.preferences["y"], problem.preferences["qid"]
+    y, qid = problem.preferences["y"], problem.preferences["qid"]
+    data = _numbers(command, problem.data)
+    X = data.X
     # held-out values of what the engine can run, then of everything
     found = {name: _held_out(name, measure, X, y, qid) for name in _names(str(command.engine))}
     best = max(found, key=lambda name: float(found[name].mean[0]) * sign)
-    free = rankwise.AutoRanker(measure, random_state=0).fit(X, y, qid=qid).honest_value_
+    free = (
+        rankwise.AutoRanker(measure, random_state=0).fit(problem.data.X, y, qid=qid).honest_value_
+    )
     ranker = _fitted(best, measure, X, y, qid)
-    remember_columns(ranker, problem.data)
+    remember_columns(ranker, data)
     ranker.save(command.output)
     cost = sign * (free.value - float(found[best].mean[0]))
     if command.json:
@@ -70,6 +77,46 @@ def fit_for_engine(command: Fit) -> None:
     print(f"To run in {command.engine} {what} here; the better of two values is slightly too good.")
     print(f"Saved as {command.output}. Next, with the names of the features in the engine:")
     print(f"rankwise export {command.output} -o {command.output}.json --format {command.engine}")
+
+
+def _numbers(command: Fit, data: RankingData) -> RankingData:
+    """Return the features that are numbers, which is what engines hold; blanks as they count there.
+
+    Plugins count a missing feature as 0. XGBoost and LightGBM know blanks.
+    """
+    columns, X = data.columns, data.X
+    if columns is None or not isinstance(X, np.ndarray):
+        return data
+    gone = set(columns.categories)
+    kept = [at for at, name in enumerate(columns.features) if name not in gone]
+    refuse_if(
+        not kept,
+        f"{named(command.train)} must have features that are numbers for --for {command.engine}: "
+        f"got {listed(columns.features)}.",
+    )
+    numbers = X[:, kept].astype(float)
+    fills = str(command.engine) not in OF_TREES and bool(np.isnan(numbers).any())
+    if not command.json:
+        if gone:
+            print(
+                f"Left out {listed(sorted(gone))}: {command.engine} holds numbers. What it finds "
+                "in text, such as BM25, can be logged there and be a column here."
+            )
+        if fills:
+            print(f"Blanks count 0, as in {command.engine}.")
+    columns = columns._replace(
+        features=[columns.features[at] for at in kept],
+        categories=(),
+        texts=(),
+        left_out=(*columns.left_out, *((name, "text") for name in sorted(gone))),
+        blanks_as_zero=fills,
+    )
+    return replace(
+        data,
+        X=np.nan_to_num(numbers, nan=0.0) if fills else numbers,
+        feature_names=columns.features,
+        columns=columns,
+    )
 
 
 def _names(engine: str) -> list[str]:

@@ -168,11 +168,18 @@ class Fitted:
         How they were found, as text that follows the word "judged".
     """
 
-    ranker: PointRanker
+    ranker: Any
     parameter: str
     value: float
     selection: SelectionPath | None = None
     judged: str = ""
+
+    @property
+    def chosen(self) -> PointRanker:
+        """The ranker itself, behind the steps that make numbers of what it is given."""
+        steps = vars(self.ranker).get("steps_")
+        chosen: PointRanker = self.ranker if steps is None else steps[-1]
+        return chosen
 
 
 def fit_and_save(command: FitCommand, problem: FitInput | None, fit: Callable[[], Fitted]) -> None:
@@ -191,13 +198,15 @@ def fit_and_save(command: FitCommand, problem: FitInput | None, fit: Callable[[]
     fitted = fit()
     seconds = time.perf_counter() - start
     # progress and checkpoints are of this run, and not of the model
-    known = fitted.ranker.get_params()
+    known = fitted.chosen.get_params()
     of_run = {name: value for name, value in OF_RUN.items() if name in known}
-    fitted.ranker.set_params(**of_run)
+    fitted.chosen.set_params(**of_run)
     if problem is not None:
         remember_columns(fitted.ranker, problem.data)
+        if (group := getattr(command, "group", None)) is not None:
+            fitted.ranker.table_columns_["group"] = [group]
     fitted.ranker.save(command.output)
-    report = fitted, _details(fitted.ranker), _sizes(fitted.ranker, problem), seconds
+    report = fitted, _details(fitted.chosen), _sizes(fitted.ranker, problem), seconds
     if command.json:
         print_json({"model": str(command.output), **_summary(*report)})
     else:
@@ -361,11 +370,11 @@ def _summary(
 ) -> dict[str, Any]:
     """Return what was done as a value for JSON."""
     found = {
-        "ranker": type(fitted.ranker).__name__,
+        "ranker": type(fitted.chosen).__name__,
         fitted.parameter: fitted.value,
         **details,
         **sizes,
-        "n_ignored_queries": fitted.ranker.n_ignored_queries_,
+        "n_ignored_queries": fitted.chosen.n_ignored_queries_,
         "seconds": seconds,
     }
     path = fitted.selection
@@ -389,7 +398,7 @@ def _print_report(
         _print_selection(fitted.selection, fitted)
     kernel = f", kernel={details['kernel']}" if "kernel" in details else ""
     print(
-        f"Trained {type(fitted.ranker).__name__}({fitted.parameter}={fitted.value:g}{kernel}) "
+        f"Trained {type(fitted.chosen).__name__}({fitted.parameter}={fitted.value:g}{kernel}) "
         f"on {_sizes_text(sizes)} in {duration(seconds)}."
     )
     passes = counted(details.get("n_iter", 0), "iteration", "iterations")
@@ -399,7 +408,7 @@ def _print_report(
         print(f"The duality gap is {details['gap']:.1e} after {passes}.")
     if "best_iter" in details:
         print(f"The model is that of iteration {details['best_iter']}, after {passes} in all.")
-    n_ignored = fitted.ranker.n_ignored_queries_
+    n_ignored = fitted.chosen.n_ignored_queries_
     if n_ignored > 0:
         print(f"{counted(n_ignored, 'query', 'queries')} held no preference.")
 
