@@ -156,7 +156,7 @@ def _all_twice(table: ComparisonTable) -> list[str]:
     if len(sides[0]) < FEWEST_CASES:
         return []
     remedy = "their answers count twice, and intervals are too short by a factor of 1.4: remove one"
-    if np.array_equal(*sides):
+    if np.array_equal(sides[0], sides[1]):
         return [f"every row stands in the table twice, as seen by both sides: {remedy} of each two"]
     if all((side % 2 == 0).all() for side in sides):
         return [f"every row stands in the table twice, to the letter: {remedy} of each two"]

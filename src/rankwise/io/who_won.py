@@ -194,7 +194,7 @@ class ResultColumn:
             by_columns |= {"a": FIRST_WON}
         says_tie = TIED in (_said(word, {}) for word in words)
         name = plain_name(self.name)
-        codings = CODINGS[:1] if name in map(plain_name, OF_FIRST) else CODINGS
+        codings = list(CODINGS[:1] if name in map(plain_name, OF_FIRST) else CODINGS)
         if name in ANNOTATED:
             codings = [coding for coding in codings if "-1" not in coding]
         numbers = [

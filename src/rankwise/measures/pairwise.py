@@ -52,10 +52,10 @@ class PairCounts:
         """
         weight, starts = rankings.judgements.weight, rankings.judgements.starts
         if np.square(np.diff(starts)).sum() <= PAIRS_PER_ITEM * len(weight):
-            swapped, tied = np.empty((2, rankings.n_vectors, len(starts) - 1))
-            given = grades, weight, rankings.scores, swapped, tied
+            found = np.empty((2, rankings.n_vectors, len(starts) - 1))
+            given = grades, weight, rankings.scores, *found
             run_cells(compared_pairs, starts, rankings.n_vectors, *given)
-            return cls(total, swapped, tied)
+            return cls(total, *found)
         order, tied = rankings.sorted("average")
         swapped = rankings.table(swapped_pairs, grades, weight, order)
         return cls(total, swapped, rankings.table(tied_pairs, grades, weight, order, tied))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Count, RandomSeed, checked
+from rankwise.core.params import Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries
 from rankwise.features.kernels import KernelLike
 from rankwise.graph.preference_graph import Cost, Ties
