@@ -14,7 +14,8 @@ from sklearn.base import clone
 
 import rankwise
 from rankwise import AutoRanker, InvalidInputError, SearchRanker, evaluate, parse_measure
-from rankwise.automatic import families
+from rankwise.automatic import auto_ranker, families
+from rankwise.automatic import board as board_module
 from rankwise.automatic.board import (
     LEAST_WEIGHT,
     Board,
@@ -23,7 +24,7 @@ from rankwise.automatic.board import (
     likelihood_shares,
 )
 from rankwise.automatic.families import FAMILIES, SettingsPath, Trial
-from rankwise.automatic.sum_of_rankers import fit_preparation, prepared_without
+from rankwise.automatic.sum_of_rankers import crosses_of, fit_preparation, prepared_without
 from rankwise.core.errors import MissingExtraError
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.rankers.dorm.cutting_planes import _ColumnGeneration
@@ -119,6 +120,19 @@ def test_rows_of_a_fold_are_prepared_without_its_scores():
         again = prepared_without(steps, X, changed, folds)
         np.testing.assert_array_equal(again[fold], found[fold])
         assert not np.array_equal(again[fold - 1], found[fold - 1])
+    # crosses and frequencies too
+    X, y, qid = drawn_with_crosses(30, seed=0)
+    data = TrainingData.of(len(y), y, qid)
+    folds = Folds.random(3, data.queries.index, np.random.default_rng(0))
+    steps, _ = fit_preparation(X, data, crosses=True)
+    assert list(crosses_of(steps)) == [2, 3, 4]
+    found = prepared_without(steps, X, data, folds)
+    for fold in range(3):
+        out = folds.fold == fold
+        changed = TrainingData.of(len(y), np.where(out, -y, y), qid)
+        np.testing.assert_array_equal(prepared_without(steps, X, changed, folds)[fold], found[fold])
+        share = [np.mean(X[~out, 0] == value) for value in X[out, 0]]
+        np.testing.assert_allclose(found[fold][out, 3], share)
     numbers = np.random.default_rng(0).normal(size=(len(y), 2))
     assert prepared_without(fit_preparation(numbers, data)[0], numbers, data, folds) == []
 
@@ -760,3 +774,35 @@ def test_intervals_of_few_queries_are_wider():
     naive = scipy.stats.sem(values) * scipy.stats.t.ppf(0.975, 14)
     assert mean == pytest.approx(0.5)
     assert high - mean == mean - low == pytest.approx(naive * np.sqrt(2.0))
+
+
+def test_large_tables_hold_a_tenth_out_once_and_try_the_quickest_families(monkeypatch, tmp_path):
+    X, y, qid = drawn(n_queries=200)
+    for module in (families, auto_ranker, board_module):
+        monkeypatch.setattr(module, "MANY_CELLS", 1000)
+    data = TrainingData.of(len(y), y, qid)
+    trial = AutoRanker(MEASURE)._trial(X, data, np.inf)
+    assert trial.folds.is_at_once
+    assert trial.judged.n_queries == 20
+    assert np.unique(trial.fold_of_query, return_counts=True)[1].tolist() == [10, 10]
+    ((kept, out),) = trial.folds.rounds
+    assert len(kept) + len(out) == len(y)
+    assert not set(qid[kept]) & set(qid[out])
+    ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+    notes = {entry.name: entry.note for entry in ranker.leaderboard_.entries if entry.note}
+    assert set(notes) == {family.name for family in FAMILIES if not family.is_quick}
+    assert all("set `cv` to try it" in note for note in notes.values())
+    honest = ranker.honest_value_
+    assert honest.n_queries == 20
+    fresh = drawn(seed=9, n_queries=200)
+    value = evaluate(fresh[1], ranker.predict(fresh[0], qid=fresh[2]), fresh[2], MEASURE).mean[0]
+    assert honest.low - 0.02 < value < honest.high + 0.02
+    ranker.save(tmp_path / "model")
+    again = rankwise.load(tmp_path / "model").predict(fresh[0], qid=fresh[2])
+    np.testing.assert_array_equal(again, ranker.predict(fresh[0], qid=fresh[2]))
+    # the trees that were held out from are kept: what they learned from does not change by others
+    path = families._trees("rank_rls")(trial)[0]
+    member = path.fit(2)
+    scores = member.predict(X, qid=qid)
+    np.testing.assert_allclose(scores[out], path.scores[2][out], rtol=1e-6, atol=1e-9)
+    assert not AutoRanker(MEASURE, cv=3)._trial(X, data, np.inf).folds.is_at_once

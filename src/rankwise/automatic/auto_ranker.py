@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.board import Board, try_family
-from rankwise.automatic.families import FAMILIES, Family, Trial
+from rankwise.automatic.families import FAMILIES, MANY_CELLS, Family, Trial
 from rankwise.automatic.from_comparisons import (
     PAIR_FAMILIES,
     PairBoard,
@@ -59,6 +59,9 @@ FOLDS, ITEMS_OF_FOLDS, CELLS_OF_FOLDS = (3, 10), 40_000, 600_000
 """Smallest and largest number of folds, and up to how many items and cells all of them learn from
 together where there are more than the smallest number."""
 
+HELD_OUT = 0.1
+"""Share of the queries that are held out of large tables."""
+
 SHARE_OF_MEMORY = 0.5
 """Share of the memory of the machine that is used if nothing is said."""
 
@@ -102,7 +105,8 @@ class AutoRanker(SumOfRankers):
     cv : int or None
         Number of folds of queries. None for 3 or, for small tables, more, up to 10: models that
         learn from nearly all of few queries are nearly as good as the final one. Folds in time are
-        3.
+        3. Of tables with at least 10,000,000 cells a tenth of the queries is held out once, only
+        the quickest families are tried, and trees are not grown again from all queries.
     memory : int or None
         Bytes of memory to use; families that need more are not tried. None for half of what the
         machine has.
@@ -449,7 +453,9 @@ class AutoRanker(SumOfRankers):
                 "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
                 "to hold out items."
             )
-        if days is None:
+        if days is None and self.cv is None and data.has_qid and X.size >= MANY_CELLS:
+            folds = Folds.at_once(HELD_OUT, groups, rng)
+        elif days is None:
             wanted = min(ITEMS_OF_FOLDS // data.n_items, CELLS_OF_FOLDS // max(X.size, 1))
             folds = Folds.random(self.cv or int(np.clip(wanted, *FOLDS)), groups, rng)
         else:

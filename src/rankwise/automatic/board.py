@@ -9,7 +9,7 @@ from typing import Self, final
 import numpy as np
 import scipy
 
-from rankwise.automatic.families import Family, SettingsPath, Trial
+from rankwise.automatic.families import MANY_CELLS, Family, SettingsPath, Trial
 from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.core.arrays import FloatArray
@@ -75,6 +75,9 @@ def try_family(family: Family, trial: Trial, memory: int) -> Tried:
     needed = (1 + len(trial.without)) * n_items * family.bytes_per_item(n_features)
     if any(trial.monotone) and not family.is_monotone:
         return Tried(family, 0.0, note="not tried: its scores cannot be held to rise or fall")
+    if trial.folds.is_at_once and not family.is_quick:
+        note = f"not tried: more than {MANY_CELLS:,} cells (set `cv` to try it)"
+        return Tried(family, 0.0, note=note)
     if needed > memory:
         return Tried(family, 0.0, note=f"not tried: needs {needed >> 20} MiB")
     try:

@@ -25,7 +25,9 @@ from rankwise.rankers.trees.boosted_ranker import (
     BoostedRanker,
     TreeProblem,
     fit_to_problem,
+    keep_first_trees,
     staged_scores,
+    trees_of_folds,
 )
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.leave_query_out import leave_query_out
@@ -47,7 +49,7 @@ DORM_CS = (0.01,)
 KERNEL_DORM_CS = (0.01, 0.3)
 
 MANY_CELLS = 10_000_000
-"""Number of cells from which single features are not tried."""
+"""Number of cells from which a table is large: only the quickest families are tried."""
 
 STAGE = 10
 """Trees per stage."""
@@ -339,12 +341,15 @@ class Family:
         The memory that an item takes, given the number of features, including shared data.
     is_monotone : bool
         Whether its scores can be held to rise or to fall in a feature.
+    is_quick : bool
+        Whether it is tried on large tables.
     """
 
     name: str
     search: Search
     bytes_per_item: Callable[[int], int]
     is_monotone: bool = False
+    is_quick: bool = False
 
 
 def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = False) -> Search:
@@ -376,9 +381,9 @@ def _held_out_scores(
     """Return the scores without each fold, for every alpha.
 
     Refits replace the closed form where there are no queries, where folds have their own rows, or
-    where they follow each other in time.
+    where not each of them is held out from all others.
     """
-    if trial.data.has_qid and not trial.without and not trial.folds.is_forward:
+    if trial.data.has_qid and not trial.without and trial.folds.is_cyclic:
         graph = PreferenceGraph.of(trial.data, ties=ties)
         return leave_query_out(make_space(trial), graph, trial.folds, alphas).scores[:, :, 0]
     rls = RankRLS(ties=ties)
@@ -417,9 +422,7 @@ def _refitted(
     """Return held-out scores by fits without each fold, a path of rankers each."""
     scores = np.full((n_settings, trial.data.n_items), np.nan)
     # train without the fold along the grid, and score the fold
-    for fold in range(trial.folds.n_folds):
-        out = np.flatnonzero(trial.folds.fold == fold)
-        kept = np.flatnonzero(trial.folds.learned_from(fold))
+    for fold, (kept, out) in enumerate(trial.folds.rounds):
         X = features(trial.for_fold(fold))
         for k, ranker in enumerate(path(X[kept], trial.data.take(kept))):
             scores[k, out] = ranker.predict(X[out])
@@ -525,6 +528,7 @@ def _trees(loss: Any) -> Search:
             width = trial.features(kind).shape[1]
             wanted = np.clip(FEATURE_SHARE * width, LEAST_FEATURES, FEATURES_OF_TREE)
             shares = sorted({float(min(wanted / width, 1.0)), 1.0})
+            shares = shares[:1] if trial.folds.is_at_once else shares  # a race takes time
             grown += [_Growing(trial, kind, _tree_ranker(trial, kind, loss, s)) for s in shares]
         for one in grown:
             one.grow(RACE[trial.has_many_items] if len(grown) > 1 else 0)
@@ -570,7 +574,8 @@ class _Growing:
         self.trial, self.kind, self.ranker = trial, kind, ranker
         self.stages: list[FloatArray] = []
         self.values: list[float] = []
-        self._next = staged_scores(problems, ranker, trial.folds, STAGE)
+        self._trees = trees_of_folds(problems, ranker, trial.folds)
+        self._next = staged_scores(self._trees, ranker.n_trees, trial.folds, STAGE)
 
     def grow(self, n_stages: int) -> None:
         """Grow by some stages, or until the value has stopped rising or time is up."""
@@ -585,11 +590,20 @@ class _Growing:
     def close(self) -> None:
         """Let go of the trees; the scores remain."""
         self._next.close()
+        self._trees.clear()
 
     def fit(self, k: int) -> RankerPipeline:
-        """Grow as many trees from all data as a stage had."""
+        """Grow as many trees from all data as a stage had.
+
+        Where few queries were held out, all at once, the trees that were grown are kept.
+        """
         chosen = BoostedRanker(**{**self.ranker.get_params(), "n_trees": (k + 1) * STAGE})
-        return self.trial.pipeline(self.kind, fit_to_problem(chosen, self.trial.trees(self.kind)))
+        problem = self.trial.trees(self.kind)
+        if self.trial.folds.is_at_once and self._trees:
+            ranker = keep_first_trees(chosen, problem, self._trees[0])
+        else:
+            ranker = fit_to_problem(chosen, problem)
+        return self.trial.pipeline(self.kind, ranker)
 
 
 def _row_bytes(n_features: int) -> int:
@@ -601,10 +615,12 @@ def _kernel_bytes(n_features: int) -> int:
 
 
 FAMILIES = (
-    Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes),
-    Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes, True),
+    Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes,
+           is_quick=True),
+    Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes, True, is_quick=True),
     Family("single feature", _single, _row_bytes),
-    Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes),
+    Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes,
+           is_quick=True),
     Family("RankSVM", _hinge("scaled"), _row_bytes),
     Family("Gaussian RankRLS", _least_squares("scaled", ["drop"], gaussian=True),
            _kernel_bytes),

@@ -95,8 +95,7 @@ def prepared_without(
     if not encoders and not texts:
         return []
     found = []
-    for fold in range(folds.n_folds):
-        out, kept = np.flatnonzero(folds.fold == fold), np.flatnonzero(folds.learned_from(fold))
+    for kept, out in folds.rounds:
         learned, held = data.take(kept), data.take(out)
         with arrays_between_steps():
             # words are counted in the rows learned from
@@ -114,7 +113,7 @@ def prepared_without(
                 encoded[out] = encoder.transform(rows[out], held.queries)
                 rows = encoded
             found.append(clone(steps[-1]).fit_transform(rows, qid=data.queries))
-    return found
+    return found if len(found) == folds.n_folds else found * folds.n_folds
 
 
 def _with_columns_of(fitted: WithinQueryEncoder) -> WithinQueryEncoder:

@@ -37,11 +37,14 @@ class Folds:
         Number of folds.
     is_forward : bool
         Whether folds follow each other in time: a fold is learned from by later ones only.
+    is_at_once : bool
+        Whether all folds are held out together, and none is learned from.
     """
 
     fold: IntArray
     n_folds: int
     is_forward: bool = False
+    is_at_once: bool = False
 
     @classmethod
     def by_query(cls, queries: Queries) -> Self:
@@ -82,8 +85,34 @@ class Folds:
             part = np.minimum(np.arange(len(count)), 1)
         return cls(part[date][groups] - 1, int(part.max()), is_forward=True)
 
+    @classmethod
+    def at_once(cls, share: float, groups: IntArray, rng: np.random.Generator) -> Self:
+        """Hold out a share of groups of items, numbered from 0, as two folds at once."""
+        n_groups = int(groups.max()) + 1
+        of_group = np.full(n_groups, -1)
+        held = rng.permutation(n_groups)[: int(np.ceil(share * n_groups))]
+        of_group[held] = np.arange(len(held)) % 2
+        return cls(of_group[groups], 2, is_at_once=True)
+
+    @property
+    def is_cyclic(self) -> bool:
+        """Whether each fold is held out from all others."""
+        return not (self.is_forward or self.is_at_once)
+
+    @property
+    def rounds(self) -> list[tuple[IntArray, IntArray]]:
+        """The items that are learned from, and those that are held out from them, in each fit."""
+        if self.is_at_once:
+            return [(np.flatnonzero(self.fold < 0), np.flatnonzero(self.fold >= 0))]
+        return [
+            (np.flatnonzero(self.learned_from(k)), np.flatnonzero(self.fold == k))
+            for k in range(self.n_folds)
+        ]
+
     def learned_from(self, fold: int) -> BoolArray:
         """Return which items are learned from when a fold is held out."""
+        if self.is_at_once:
+            return self.fold < 0
         return self.fold < fold if self.is_forward else self.fold != fold
 
     @classmethod

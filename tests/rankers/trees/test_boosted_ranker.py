@@ -18,7 +18,12 @@ from rankwise import (
     evaluate,
 )
 from rankwise.core.queries import TrainingData
-from rankwise.rankers.trees.boosted_ranker import TreeProblem, fit_to_problem, staged_scores
+from rankwise.rankers.trees.boosted_ranker import (
+    TreeProblem,
+    fit_to_problem,
+    staged_scores,
+    trees_of_folds,
+)
 from rankwise.rankers.trees.objectives import tree_objective
 from rankwise.selection.holdouts import Folds
 
@@ -210,7 +215,8 @@ def test_staged_scores_are_those_of_refits_without_each_fold():
     problem = TreeProblem.of(X, data, 63)
     folds = Folds.random(3, data.queries.index, np.random.default_rng(0))
     ranker = BoostedRanker(n_trees=30, early_stopping=False, max_bins=63, random_state=0)
-    stages = staged_scores([problem] * folds.n_folds, ranker, folds, 10)
+    growing = trees_of_folds([problem] * folds.n_folds, ranker, folds)
+    stages = staged_scores(growing, ranker.n_trees, folds, 10)
     scores = np.stack(list(islice(stages, 2)))
     assert scores.shape == (2, len(y))
     for k in range(3):

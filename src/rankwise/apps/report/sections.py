@@ -382,11 +382,11 @@ def next_query_section(judged: JudgedModels) -> Section | None:
         size = in_set.sum() / queries.n_queries
         rows.append(
             [
-                f"{coverage:.0%}",
+                f"{100 * coverage:.0f} %",
                 f"{decimals(low, 3)} to {decimals(high, 3)}",
-                f"{held:.0%}",
+                f"{100 * held:.0f} %",
                 f"{size:.1f} of {len(in_set) / queries.n_queries:.1f}",
-                f"{with_best.mean():.0%}",
+                f"{100 * with_best.mean():.0f} %",
             ]
         )
     text = (

@@ -637,19 +637,64 @@ class TreeProblem:
         return others.construct()
 
 
-def staged_scores(
-    problems: Sequence[TreeProblem], ranker: BoostedRanker, folds: Folds, stage: int
-) -> Generator[FloatArray]:
-    """Grow the trees of all folds side by side; yield the held-out scores of every stage.
+@final
+@dataclass(frozen=True, eq=False)
+class FoldTrees:
+    """Trees that grow from what a fold is held out of.
+
+    Parameters
+    ----------
+    booster
+        LightGBM's booster, which keeps the scores of held-out rows current.
+    objective : TreeObjective
+    rows : (n_held_out,)
+        The rows that are held out, in the given order of rows.
+    """
+
+    booster: Any
+    objective: TreeObjective
+    rows: IntArray
+
+
+def trees_of_folds(
+    problems: Sequence[TreeProblem], ranker: BoostedRanker, folds: Folds
+) -> list[FoldTrees]:
+    """Return trees to grow for each fit of the folds.
 
     Parameters
     ----------
     problems : list of TreeProblem
         For each fold, the rows that it is held out of; they may be the same.
     ranker : BoostedRanker
-        The ranker to grow, with at most its `n_trees`.
+        The ranker to grow.
     folds : Folds
         The rows that are held out together, in the given order of rows.
+    """
+    found = []
+    for problem, (kept, out) in zip(problems, folds.rounds, strict=False):
+        place = np.empty(len(problem.order), dtype=np.intp)
+        place[problem.order] = np.arange(len(place))
+        learned, held = np.sort(place[kept]), np.sort(place[out])
+        part = _Part(learned, problem.data.take(learned), held)
+        objective = ranker._objective(part.data)
+        booster = problem._booster(ranker, part, objective)
+        found.append(FoldTrees(booster, objective, problem.order[held]))
+    return found
+
+
+def staged_scores(
+    growing: Sequence[FoldTrees], n_trees: int, folds: Folds, stage: int
+) -> Generator[FloatArray]:
+    """Grow the trees of all folds side by side; yield the held-out scores of every stage.
+
+    Parameters
+    ----------
+    growing : list of FoldTrees
+        The trees.
+    n_trees : int
+        Their number at most.
+    folds : Folds
+        The rows that are held out together.
     stage : int
         Number of trees between two evaluations.
 
@@ -658,23 +703,23 @@ def staged_scores(
     scores : (n_items,)
         NaN for items that no fold holds out.
     """
-    # a booster for each fold
-    growing = []
-    for k, problem in enumerate(problems):
-        kept = np.flatnonzero(folds.learned_from(k)[problem.order])
-        out = np.flatnonzero(folds.fold[problem.order] == k)
-        part = _Part(kept, problem.data.take(kept), out)
-        objective = ranker._objective(part.data)
-        booster = problem._booster(ranker, part, objective)
-        growing.append((booster, objective, problem.order[out]))
-    # all folds grow by a stage at a time
-    for _ in range(ranker.n_trees // stage):
+    for _ in range(n_trees // stage):
         scores = np.full(len(folds.fold), np.nan)
-        for booster, objective, rows in growing:
+        for trees in growing:
             for _ in range(stage):
-                objective.add_tree(booster)
-            scores[rows] = _held_out_scores(booster)
+                trees.objective.add_tree(trees.booster)
+            scores[trees.rows] = _held_out_scores(trees.booster)
         yield scores
+
+
+def keep_first_trees(
+    ranker: BoostedRanker, problem: TreeProblem, trees: FoldTrees
+) -> BoostedRanker:
+    """Return a ranker of the first of some trees, as many as it has."""
+    ranker._check_rows(problem.X_given, reset=True)
+    grown = _Grown(trees.booster, np.zeros(0), 1.0, "exhausted")
+    ranker._keep_trees(_Chosen(grown, ranker.n_trees), problem)
+    return ranker
 
 
 def fit_to_problem(ranker: BoostedRanker, problem: TreeProblem) -> BoostedRanker:
