@@ -79,6 +79,7 @@ FITS = {
     "FeatureScaler": "FeatureScaler().fit(X, y, qid=qid)",
     "GreedyRankRLS": "GreedyRankRLS(2, random_state=0).fit(X, y, qid=qid)",
     "KeptFeatures": "KeptFeatures([2, 0]).fit(X, y, qid=qid)",
+    "IndicatorEncoder": "IndicatorEncoder().fit(words, y, qid=qid)",
     "KPCRank": "KPCRank(3).fit(X, y, qid=qid)",
     "KPCRankCV": "KPCRankCV(max_components=3, random_state=0).fit(X, y, qid=qid)",
     "LinearRankRLS": "LinearRankRLS().fit(X, y, qid=qid)",
