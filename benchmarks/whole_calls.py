@@ -6,6 +6,7 @@ Set OMP_NUM_THREADS, OPENBLAS_NUM_THREADS and RANKWISE_NUM_THREADS to 1 to compa
 import lightgbm
 import numpy as np
 from scipy.sparse import csr_array
+from scipy.sparse.linalg import LinearOperator, cg
 from sklearn.svm import LinearSVC
 
 from benchmarks.harness import Row, markdown
@@ -56,6 +57,7 @@ def dense_problem(n_items, n_features, n_queries):
 
 
 def selection_rows() -> list[Row]:
+    """Return choices of alpha beside one fit."""
     X, y, qid = dense_problem(50_000, 46, 500)
     linear = row(
         "RankRLSCV, 50,000 x 46, 31 alphas, NDCG @ 10, fit to fitted",
@@ -149,6 +151,13 @@ def grid_rows() -> list[Row]:
         return LinearRankRLS(GRID[0]).fit(X, y, qid=qid)
 
     X, y = words(60_000, 20_000, 50)
+    one_alpha = row(
+        "LinearRankRLS, one alpha, word counts, 60,000 x 20,000, fit to fitted",
+        lambda: LinearRankRLS(ties="keep").fit(X, y, qid=qid),
+        "SciPy's cg, preconditioned by the diagonal, to the same residual",
+        lambda: by_scipy(X, y, qid),
+        "at least 3x faster",
+    )
     U, z = equally_frequent(60_000, 20_000, 50)
     job = "LinearRankRLS, 21 alphas with validation, {}, 60,000 x 20,000, fit to fitted"
     separate = "21 preconditioned fits, each from the weights of the one before"
@@ -156,11 +165,35 @@ def grid_rows() -> list[Row]:
         "its smallest alpha alone", job.format("word counts"), job.format("columns alike"),
     )  # fmt: skip
     return [
+        one_alpha,
         row(words_job, lambda: grid(X, y), separate, lambda: from_the_one_before(X, y),
             "at most 1x", repeats=2),
         row(words_job, lambda: grid(X, y), smallest, lambda: alone(X, y), "none", repeats=2),
         row(equal_job, lambda: grid(U, z), smallest, lambda: alone(U, z), "at most 1.3x"),
     ]  # fmt: skip
+
+
+def by_scipy(X, y, qid):
+    """Solve the equations of RankRLS as one would without a library.
+
+    To a residual of 1e-9 both take 39 iterations, each a pass over the entries in either direction:
+    4.1 ms of ours and 4.8 of SciPy's products, both bound by random reads. Three times is out of
+    reach of one core at double precision (1.2x; values of single precision 1.5x).
+    """
+    sizes = np.bincount(qid)
+    P = csr_array((np.ones(len(qid)), (qid, np.arange(len(qid)))))
+    XT, sums, squares = X.T.tocsr(), (P @ X).tocsr(), X.copy()
+    squares.data **= 2
+    sums.data **= 2
+    diagonal = squares.sum(axis=0) - sums.T @ (1 / sizes) + 1.0
+
+    def centred(v):
+        return v - np.repeat(P @ v / sizes, sizes)
+
+    shape = (X.shape[1], X.shape[1])
+    A = LinearOperator(shape, lambda w: XT @ centred(X @ w) + w, dtype=float)
+    M = LinearOperator(shape, lambda w: w / diagonal, dtype=float)
+    return cg(A, XT @ centred(y), rtol=1e-9, M=M)[0]
 
 
 def equally_frequent(n_items, n_features, n_entries):
@@ -175,7 +208,11 @@ def equally_frequent(n_items, n_features, n_entries):
 
 
 def margin_rows(T, topic) -> list[Row]:
-    """Return RankSVM on rows of length 1; its C multiplies pairs, of which an item is in many."""
+    """Return RankSVM on rows of length 1; its C multiplies pairs, of which an item is in many.
+
+    C = 1e-3 is about as stiff as the classifier's 1. The hinge at C = 1 takes 41 steps to its
+    certified gap of 1e-4, each of them sorts and products with all entries.
+    """
 
     def compare(loss, C, bar) -> Row:
         return row(
@@ -187,8 +224,8 @@ def margin_rows(T, topic) -> list[Row]:
             repeats=2,
         )
 
-    squared = [compare("squared_hinge", C, "at most 3x") for C in (1e-3, 1.0)]
-    return [*squared, compare("hinge", 1.0, "none")]
+    squared = [compare("squared_hinge", C, "at most 2x") for C in (1e-3, 1.0)]
+    return [*squared, compare("hinge", 1.0, "at most 5x")]
 
 
 def latency_rows() -> list[Row]:

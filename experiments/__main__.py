@@ -51,6 +51,7 @@ EXPERIMENTS = {
     "tastes": "Own orders of persons, or a common one",
     "gp_comparisons": "Held-out comparisons",
     "comparison_peers": "Comparisons against peers",
+    "interactions": "Battles decided by a rule: features that interact",
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
     "question_strategies": "Accuracy and log-loss while questions are chosen",
     "arena": "Leaderboards from names alone",
@@ -98,6 +99,7 @@ QUICK: dict[str, dict[str, object]] = {
     "gp_coverage": {"N_WORLDS": 2, "N_EFFECTS": 2},
     "gp_comparisons": {"SETS": ("pyrim",), "N_SEEDS": 2},
     "comparison_peers": {"SETS": ("machine.cpu",), "N_SEEDS": 2, "N_WORLDS": 2, "N_TEST": 200},
+    "interactions": {"SIZES": (300,), "N_WORLDS": (1,), "N_FIGHTERS": 100, "N_TEST": 200},
     "ask_questions": {"N_ITEMS": 10, "MAX_ANSWERS": 20, "N_SEEDS": 2},
     "question_strategies": {
         "N_SEEDS": 2,

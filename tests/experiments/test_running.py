@@ -164,7 +164,11 @@ def test_the_learning_curves_of_dorm_on_stand_ins(module):
         assert values.shape == (2, 24)
         assert 70.0 < values.mean() <= 100.0
     text = curves.curve_table("stand-in", found, sizes)
-    assert text.count(" ± ") == 4
+    assert text.count(" ± ") == 6
+    lead = (found["DORM for NDCG"] - found["RankRLS"]).mean(axis=1)
+    row = next(line for line in text.splitlines() if "DORM for NDCG less RankRLS" in line)
+    shown = [float(cell.split("±")[0]) for cell in row.split("|")[2:4]]
+    np.testing.assert_allclose(shown, lead, atol=0.006)
 
 
 def test_a_learned_decay_falls_from_one_to_zero(module):

@@ -438,3 +438,26 @@ def test_small_effects_are_shown_in_digits_that_tell_them_from_zero():
     shown = [float(word.strip("()")) for word in effect.text.replace(" to ", " ").split()]
     assert_allclose(shown, [effect.value, effect.low, effect.high], atol=0.02 * np.ptp(shown))
     assert "-0.00 " not in str(board)
+
+
+def test_winners_may_differ_from_names_in_case_spaces_and_form():
+    table = {"a": ["GPT-4", "Café one", "x"], "b": ["x", "x", "GPT-4"]}
+    written = ["gpt-4 ", "CAFE\u0301  ONE", "gpt-4"]
+    assert read_comparisons({**table, "winner": written}).outcome.tolist() == [1, 1, -1]
+    # what is also a word for a side is a name only as it is written
+    sides = {"left": ["B", "A"], "right": ["A", "B"], "winner": ["a", "a"]}
+    assert read_comparisons(sides).outcome.tolist() == [1, 1]
+
+
+def test_items_that_are_blank_are_told_from_winners_that_are_not_understood():
+    table = {"a": ["x", None, "y"], "b": ["y", "x", "z"], "winner": ["x", "q", "z"]}
+    with pytest.raises(
+        DataFileError, match=r"row 1 leaves one blank, one of 1 such rows.*skip_bad"
+    ):
+        read_comparisons(table)
+    assert read_comparisons(table, skip_bad=True).outcome.tolist() == [1, -1]
+
+
+def test_halves_are_points():
+    games = {"white": ["x", "y"], "black": ["y", "x"], "result": ["1", "½"]}
+    assert read_comparisons(games).outcome.tolist() == [1, 0]

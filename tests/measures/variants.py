@@ -1,26 +1,21 @@
 """The measures that every law is asked of: each one plain, and each parameter changed."""
 
-from rankwise.measures.binary import AP, RR, Precision, Recall
-from rankwise.measures.graded import DCG, ERR, ERU, NDCG, WTA, Utility
-from rankwise.measures.pairwise import AUC, Concordance, Disagreement, KendallTau, Spearman
+from rankwise.measures.binary import AP, RR, HitCount, Precision, Recall
+from rankwise.measures.graded import DCG, ERR, ERU, NDCG, Utility
+from rankwise.measures.pairwise import AUC, Disagreement
+from rankwise.measures.registry import MEASURES
 
-PLAIN = (
-    NDCG,
-    DCG,
-    AP,
-    Precision @ 3,
-    Recall @ 3,
-    RR,
-    ERR(max_grade=5),
-    WTA,
-    ERU,
-    Utility,
-    AUC,
-    KendallTau,
-    Spearman,
-    Disagreement,
-    Concordance,
-)
+NEEDED = {"ERR": {"max_grade": 5}}
+"""What a measure cannot do without, besides a cut-off."""
+
+
+def plain(measure):
+    """Return a measure as it is, with what it needs to be computed."""
+    ready = measure(**NEEDED.get(measure.name, {}))
+    return ready @ 3 if isinstance(ready, HitCount) else ready
+
+
+PLAIN = tuple(map(plain, MEASURES))
 CHANGED = (
     NDCG @ 1,
     NDCG @ 3,
@@ -54,21 +49,8 @@ CHANGED = (
 )
 TIED = tuple(
     measure(ties=ties)
-    for measure in (
-        NDCG,
-        NDCG @ 2,
-        DCG,
-        AP,
-        AP @ 2,
-        RR,
-        RR @ 2,
-        Precision @ 2,
-        Recall @ 2,
-        ERR(max_grade=5),
-        WTA,
-        ERU,
-        Utility,
-    )
+    for measure in (*PLAIN, NDCG @ 2, AP @ 2, RR @ 2)
+    if getattr(measure, "ties", "") == "average"
     for ties in ("input", "reverse", "best", "worst")
 )
 EMPTY = tuple(measure(empty=empty) for measure in PLAIN for empty in ("zero", "one"))

@@ -371,3 +371,13 @@ def test_queries_reach_a_pipeline_of_scikit_learn_where_they_are_routed(data):
         found = explain(ranker, X, qid, a=3, b=7)
     np.testing.assert_allclose([found.score_a, found.score_b], scores[[3, 7]])
     np.testing.assert_allclose(found.contributions.sum(), found.lead)
+
+
+def test_items_are_called_by_their_names():
+    X = [[0.0], [1.0], [2.0]]
+    ranker = RankRLS().fit(X, [0, 1, 2])
+    found = explain(ranker, X, a=2, b=0, item_names=["ann", "bob", "cid"])
+    assert str(found).startswith("cid is above ann: ")
+    assert str(explain(ranker, X, a=0, item_names="abc")).startswith("a is below the mean")
+    with pytest.raises(InvalidInputError, match="item_names"):
+        explain(ranker, X, item_names=["ann"])

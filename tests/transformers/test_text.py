@@ -154,3 +154,11 @@ def test_texts_decide_in_a_search_from_python_and_the_command_line(tmp_path):
     expected = ranker.predict(later, qid="query")
     np.testing.assert_allclose(pd.read_csv(scores)["score"], expected)
     np.testing.assert_allclose(there.predict(later, qid="query"), expected)
+
+
+def test_words_are_not_exported(tmp_path):
+    pytest.importorskip("onnx", reason="the extra 'export' is not installed")
+    X = np.array([["red shoe", "shoe"], ["red shoe", "bag"]] * 3, dtype=object)
+    ranker = RankerPipeline([TextFeatures(0, [1]), RankRLS()]).fit(X, [1, 0] * 3)
+    with pytest.raises(InvalidInputError, match="fit without the columns of text"):
+        rankwise.export_ranker(ranker, tmp_path / "m.onnx")

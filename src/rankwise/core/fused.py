@@ -82,6 +82,7 @@ def _fused_on(torch: Any, device: Any, dtype: Any) -> Callable[..., Array] | Non
     return fused
 
 
+@cache
 def fused_exp_product() -> Callable[..., Array]:
     """Return a product with ``exp(A B')`` that keeps its entries in registers; needs Triton."""
     kernel = _compiled_kernel()
@@ -105,7 +106,6 @@ def fused_exp_product() -> Callable[..., Array]:
     return product
 
 
-@cache
 def _compiled_kernel() -> Any:
     """Return the kernel, which Triton compiles where it is first called."""
     try:

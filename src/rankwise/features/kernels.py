@@ -601,6 +601,12 @@ def _exponent_factors(kernel: Gaussian, X: Array) -> tuple[Array, Array]:
     return held.left(X), held.factors.T
 
 
+def is_precomputed(kernel: Any) -> bool:
+    """Return whether X is the kernel matrix itself."""
+    named = isinstance(kernel, str) and kernel == Precomputed.name
+    return named or isinstance(kernel, Precomputed)
+
+
 OTHER_NAMES = {"rbf": "gaussian", "poly": "polynomial"}
 """What other libraries call the kernels."""
 

@@ -1,4 +1,8 @@
-"""Read and write files: svmlight and LETOR, tables, comparisons, scores, models."""
+"""Read and write files: svmlight and LETOR, tables, comparisons, scores, models.
+
+Which column of a table is `y`, `qid` or the item is decided in `data`, for files and frames alike;
+which are features, and how their cells are read, in `feature_columns`.
+"""
 
 from rankwise.io.choices import read_choices
 from rankwise.io.comparison_columns import ComparisonColumns

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import is_blank
@@ -63,14 +64,26 @@ def read_answers_of(
 ) -> TableAnswers:
     """Return both items and the outcome, from whichever form the table has."""
     first, second = cells.coded(roles.first), cells.coded(roles.second)
-    found = _answers_of_form(cells, roles, given, first, second, skip_bad=skip_bad)
+    try:
+        found = _answers_of_form(cells, roles, given, first, second, skip_bad=skip_bad)
+    except DataFileError as error:
+        blank = _blanks(first) | _blanks(second)
+        if not blank.any() or len(first) != len(second):
+            raise
+        raise DataFileError(
+            f"Comparisons must name both items: row {int(np.argmax(blank))} leaves one blank, one "
+            f"of {blank.sum()} such rows. Leave them out (skip_bad=True)."
+        ) from error
     if not skip_bad:
         return found
     # leave out comparisons of an item with itself, or with nothing
     names = [np.array([str(v).strip() for v in c.values.tolist()])[c.code] for c in (first, second)]
-    blank = [np.array([is_blank(v) for v in c.values.tolist()])[c.code] for c in (first, second)]
-    is_bad = (names[0] == names[1]) | blank[0] | blank[1]
+    is_bad = (names[0] == names[1]) | _blanks(first) | _blanks(second)
     return replace(found, outcome=np.where(is_bad, LEFT_OUT, found.outcome))
+
+
+def _blanks(column: Column) -> NDArray[np.bool_]:
+    return np.array([is_blank(value) for value in column.values.tolist()], dtype=bool)[column.code]
 
 
 def _answers_of_form(

@@ -1,6 +1,7 @@
 """Who won: what the cells of a column say about two items, in words, names, numbers or codes."""
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,9 +65,14 @@ ANNOTATED = frozenset(
 ) | {"judgement", "preferred"}
 """Columns of annotators, in which -1 may be on the side of the first."""
 
+HALVES = {"½": "0.5", "1/2": "0.5"}
+
 TRUTH = {"true": FIRST_WON, "false": SECOND_WON}
 HOME_OR_AWAY = {"h": FIRST_WON, "d": TIED, "a": SECOND_WON}
 """Letters in which A is not the first."""
+
+ALL_WORDS = {*SIDE_WORDS, *TIE_WORDS, *NO_ANSWER, *FROM_FIRST_OR_T, *HOME_OR_AWAY}
+"""What is a name only where it is written exactly as the name of an item."""
 
 _IN_BRACKETS = re.compile(r"\[\[\s*([ABC]|[AB]\s*[<>=]{1,2}\s*[AB])\s*\]\]", re.IGNORECASE)
 """The same inside a text, such as "My final verdict is: [[A>>B]]"."""
@@ -194,9 +200,12 @@ class ResultColumn:
             by_columns |= {"a": FIRST_WON}
         says_tie = TIED in (_said(word, {}) for word in words)
         name = plain_name(self.name)
-        codings = list(CODINGS[:1] if name in map(plain_name, OF_FIRST) else CODINGS)
-        if name in ANNOTATED:
-            codings = [coding for coding in codings if "-1" not in coding]
+        of_first, signed = name in map(plain_name, OF_FIRST), name not in ANNOTATED
+        codings = [
+            coding
+            for place, coding in enumerate(CODINGS)
+            if (place == 0 or not of_first) and (signed or "-1" not in coding)
+        ]
         numbers = [
             {code: outcome for code, outcome in coding.items() if outcome != TIED or not says_tie}
             for coding in codings
@@ -320,7 +329,7 @@ def _spelt(cell: Any) -> str:
     if score is not None:
         ahead, behind = (0.5 if part in ("½", "1/2") else float(part) for part in score.groups())
         return "tie" if ahead == behind else "first" if ahead > behind else "second"
-    return _numeral(text) or plain_name(text) or text
+    return _numeral(HALVES.get(text, text)) or plain_name(text) or text
 
 
 def _verdict(text: str) -> str | None:
@@ -395,7 +404,7 @@ def _named(cells: Column, first: Column, second: Column) -> IntArray | None:
     None if no cell names any.
     """
     named: IntArray | None = None
-    for key in (_number_of, _written):  # the last to name an item decides
+    for key in (_folded, _number_of, _written):  # the last to name an item decides
         for names, won in ((second, SECOND_WON), (first, FIRST_WON)):
             same = _same(cells, names, key)
             if same is not None:
@@ -406,6 +415,13 @@ def _named(cells: Column, first: Column, second: Column) -> IntArray | None:
 
 def _written(value: Any) -> Any:
     return value
+
+
+def _folded(value: Any) -> str | None:
+    """Return a name without what is easily mistyped: case, spaces and the form of letters."""
+    if not isinstance(value, str) or plain_name(value) in ALL_WORDS:
+        return None
+    return " ".join(unicodedata.normalize("NFKC", value).casefold().split()) or None
 
 
 def _number_of(value: Any) -> str | None:

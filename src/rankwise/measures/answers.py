@@ -1,5 +1,7 @@
 """Measures of predicted answers to comparisons: log-loss, disagreement, calibration."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, final
 

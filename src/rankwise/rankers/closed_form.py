@@ -18,7 +18,7 @@ from rankwise.core.namespaces import on_host
 from rankwise.core.params import Advice, Positive
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, Identity
-from rankwise.features.kernels import Kernel, Linear, Precomputed
+from rankwise.features.kernels import Kernel, Linear, is_precomputed
 from rankwise.graph.preference_graph import OutputGraphs, PreferenceGraph, QueryWeight
 from rankwise.io.frames import read_columns
 from rankwise.measures.value import Measure
@@ -58,8 +58,7 @@ class ClosedFormRanker(PointRanker, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
-        is_named = isinstance(self.kernel, str | Kernel)
-        tags.input_tags.pairwise = is_named and self.kernel in ("precomputed", Precomputed())
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
     def _keep_solution(

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import comb
 
 from rankwise.core.arrays import FloatArray, raw_rows
-from rankwise.core.checks import check_scores, entries_of, is_missing
+from rankwise.core.checks import check_length, check_scores, entries_of, is_missing
 from rankwise.core.display import (
     Result,
     brief,
@@ -77,6 +77,8 @@ class Explanation(Result):
         The scores of both items; if b is None, the mean score of the others.
     method : str
         How the contributions were found.
+    item_a, item_b : str
+        The names of both items, if they have any.
 
     Examples
     --------
@@ -97,6 +99,8 @@ class Explanation(Result):
     score_a: float
     score_b: float
     method: str
+    item_a: str = ""
+    item_b: str = ""
 
     @property
     def lead(self) -> float:
@@ -109,9 +113,10 @@ class Explanation(Result):
         return not self.standard_errors.any()
 
     def __str__(self) -> str:
-        other = "the mean of the others" if self.b is None else f"item {self.b}"
+        first, second = self.item_a or f"item {self.a}", self.item_b or f"item {self.b}"
+        other = "the mean of the others" if self.b is None else second
         place = "above" if self.lead > 0 else "below" if self.lead < 0 else "level with"
-        head = f"item {self.a} is {place} {other}: {brief(self.score_a)} against "
+        head = f"{first} is {place} {other}: {brief(self.score_a)} against "
         head += f"{brief(self.score_b)}, {self.lead:+.4g}"
         return f"{head}\n{text_table(self._cells())}\n{self.method}"
 
@@ -178,6 +183,7 @@ def explain(
     b: int | None = None,
     *,
     feature_names: Sequence[str] | None = None,
+    item_names: Sequence[Any] | None = None,
     n_permutations: Count = 200,
     random_state: Any = None,
 ) -> Explanation:
@@ -209,6 +215,8 @@ def explain(
         The row to compare with; by default the mean over the other items of the query.
     feature_names : sequence of str, optional
         The names of the features; by default those of the ranker or of the columns of X.
+    item_names : (n_items,), optional
+        The names of the items, to speak of them; by default their row numbers.
     n_permutations : int
         Number of random orders, if contributions are sampled.
     random_state : int, RandomState or None
@@ -239,6 +247,8 @@ def explain(
     """
     rows = _dense(X)
     names = _names(ranker, X, rows.shape[1], feature_names)
+    if item_names is not None:
+        check_length("item_names", np.empty(len(item_names)), len(rows))
     queries = Queries.of(qid, len(rows))
     others = _others(queries, a, b)
     if compares_items(ranker):
@@ -267,6 +277,8 @@ def explain(
         score_a=float(scores[0]),
         score_b=float(scores[1:].mean()),
         method=how if errors.any() or not how.startswith("sampled") else ENUMERATED,
+        item_a="" if item_names is None else str(item_names[a]),
+        item_b="" if item_names is None or b is None else str(item_names[b]),
     )
 
 

@@ -200,6 +200,11 @@ def scaling_of(name: str, step: Any, n_features: int) -> tuple[FloatArray, Float
     if step is None or step == "passthrough":
         return np.zeros(n_features), np.ones(n_features)
     kind = type(step).__name__
+    if kind == "TextFeatures":
+        raise InvalidInputError(
+            "A model that matches the words of queries and items cannot be exported: formats hold "
+            "numbers. Serve it over HTTP, or fit without the columns of text."
+        )
     if kind not in _SCALERS or getattr(step, "clip", False):
         raise InvalidInputError(
             "Steps before the ranker must be scalers without clipping "

@@ -1,4 +1,4 @@
-"""Pairs left out of a complete graph: one inverse per alpha serves all pairs of items."""
+"""Pairs left out of a complete graph, [PTA09] (38): one inverse per alpha serves all pairs."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

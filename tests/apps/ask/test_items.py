@@ -72,3 +72,8 @@ def test_what_cannot_be_ranked_is_refused(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(DataFileError, match=message):
         read_item_list(path)
+
+
+def test_items_that_are_not_there_are_refused(tmp_path):
+    with pytest.raises(DataFileError, match="there is no such file or folder"):
+        read_item_list(tmp_path / "photos")

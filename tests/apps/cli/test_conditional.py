@@ -155,3 +155,40 @@ def test_the_model_becomes_onnx(learn, run):
 def test_items_must_be_given(run, tables):
     result = run("fit", "conditional", "scores.csv", "--conditions", "users.csv", "-o", "model")
     assert "--items must come with --relation any" in result.stderr
+
+
+def test_films_are_described_by_words(run, tables):
+    """Genres are indicators, prices and blanks are read, and new films are read in the same way."""
+    years = [f"{1990 + k}" if k else "" for k in range(6)]
+    films = {"item": FILM_NAMES, "genre": ["a", "b"] * 3, "year": years, "cost": ["$1,000"] * 6}
+    write_table("films.csv", {**films, "plot": [f"it was {k}" for k in range(6)]})
+    write_table("new.csv", {"item": ["x", "y"], "genre": ["b", "c"], "year": ["", "2000"],
+                            "cost": ["$2,000", "$5.50"], "plot": ["one", "two"]})  # fmt: skip
+    options = ("--rankings", "best.csv", "--new-items", "new.csv", "--top", "2")
+    result = run("fit", "conditional", "scores.csv", *BOTH, *options)
+    assert result.exit_code == 0, (result.output, result.exception)
+    said = " ".join(result.output.split())
+    assert "categories in genre, plot; cost as numbers (decimal points, $)" in said
+    assert "Categories are indicators" in said
+    # against rows that were made by hand: plots that no other film has are 0 for new films
+    rows = np.array([["a", "b"] * 3, [None, *map(float, years[1:])], [1000.0] * 6], dtype=object).T
+    rows = np.column_stack([rows, [f"it was {k}" for k in range(6)]])
+    new = np.array([["b", None, 2000.0, "one"], ["c", 2000.0, 5.5, "two"]], dtype=object)
+    encoder = rankwise.IndicatorEncoder().fit(rows)
+    ranker = ConditionalRankRLS().fit(USERS, encoder.transform(rows), Y)
+    expected = ranker.predict(USERS, encoder.transform(new))
+    best = rankwise.io.read_table("best.csv", y="score", qid="condition", features="rank")
+    np.testing.assert_allclose(best.y.reshape(8, 2), -np.sort(-expected, axis=1))
+
+
+def test_a_model_of_conditions_is_no_recommender(learn, run):
+    learn("scores.csv")
+    result = run("recommend", "model", "--user", "u0")
+    assert "rankwise fit conditional ... --rankings TABLE" in result.stderr
+
+
+def test_films_without_a_feature_are_refused(run, tables):
+    write_table("films.csv", {"item": FILM_NAMES, "id": [f"no. {k}" for k in range(6)]})
+    result = run("fit", "conditional", "scores.csv", *BOTH)
+    assert result.exit_code == 2
+    assert "got text that differs from row to row" in result.stderr

@@ -60,6 +60,23 @@ def test_an_explanation_names_the_features(run, folder, model):
     assert "stars" in result.output
 
 
+def test_an_explanation_names_the_items(run, folder):
+    lines = [f"sku-{k},{k % 3},{k % 3 + k / 50}" for k in range(30)]
+    (folder / "named.csv").write_text("item,stars,rating\n" + "\n".join(lines) + "\n")
+    options = ("--item", "item")
+    result = run("fit", "named.csv", "-o", "named.model", *options)
+    assert result.exit_code == 0, result.output + result.stderr
+    options = ("--row", "sku-2", "--above", "sku-7", *options)
+    result = run("explain", "named.model", "named.csv", *options)
+    assert result.output.startswith("sku-2 is above sku-7: "), result.output + result.stderr
+    found = json.loads(run("explain", "named.model", "named.csv", *options, "--json").stdout)
+    assert (found["item"], found["other_item"], found["row"]) == ("sku-2", "sku-7", 2)
+    scores = json.loads(run("predict", "named.model", "named.csv", "--json").stdout)
+    assert scores["item"][:2] == ["sku-0", "sku-1"]
+    printed = run("predict", "named.model", "named.csv").stdout.split()
+    assert scores["score"] == [float(score) for score in printed]
+
+
 @pytest.mark.parametrize("option", ["--row", "--above"])
 def test_a_row_that_is_not_there_is_named_by_its_option(run, folder, model, option):
     result = run("explain", model, "test.csv", option, 99_999, "--qid", "city")

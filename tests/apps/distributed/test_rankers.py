@@ -43,6 +43,23 @@ def close(found, expected, tol=1e-10):
     np.testing.assert_allclose(found, expected, atol=tol * np.abs(expected).max())
 
 
+def test_rank_rls_cv_chooses_cost_and_ties():
+    X, y, qid = data(3, n_items=200)
+    lists = {"cost": ["magnitude", "unit", "relative"], "ties": ["keep", "drop"]}
+    alphas = [0.01, 1.0, 100.0]
+    expected = RankRLSCV(alphas, **lists).fit(X, y, qid=qid)
+    found = DaskRankRLSCV(alphas, **lists).fit(cut(X, 5), y, qid=qid).ranker_
+    assert len(found.search_) == len(expected.search_) == 4
+    for one, other in zip(found.search_, expected.search_, strict=True):
+        assert [one.settings[k] for k in lists] == [other.settings[k] for k in lists]
+        close(one.path.values, other.path.values)
+    assert (found.cost_, found.ties_, found.alpha_) == (
+        expected.cost_, expected.ties_, expected.alpha_,
+    )  # fmt: skip
+    close(found.coef_, expected.coef_)
+    assert found.get_params()["ties"] == lists["ties"]
+
+
 @pytest.mark.parametrize(("cost", "ties"), OPTIONS)
 @pytest.mark.parametrize(
     "query_weight", ["items", "pairs", "equal", {q: 1.0 + q for q in range(9)}]

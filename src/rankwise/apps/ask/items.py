@@ -73,6 +73,8 @@ def read_item_list(path: Path) -> ItemList:
         to the table) and further columns. Columns of numbers, or with few different words, become
         features. In a folder every image or text is an item, named after its file.
     """
+    if not path.exists():
+        raise DataFileError(f"{path}: there is no such file or folder. Check the name.")
     found = _from_folder(path) if path.is_dir() else _from_table(path)
     if len(found) < 2:
         raise DataFileError(f"{path} must hold at least two items to compare: it has {len(found)}.")

@@ -106,6 +106,7 @@ class Predict(ItemsCommand):
     model: Model
     data: Data
     output: OptionalFile = None
+    json: Json = False
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.models import predict

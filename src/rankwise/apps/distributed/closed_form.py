@@ -27,15 +27,22 @@ from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import ALPHAS, RankRLSCV
 from rankwise.selection.holdouts import Folds
 from rankwise.selection.leave_query_out import leave_query_out
-from rankwise.selection.path import Candidate, ChoiceRule, as_measure, check_alphas, path_of_queries
+from rankwise.selection.path import (
+    Candidate,
+    ChoiceRule,
+    SelectionPath,
+    as_measure,
+    as_settings,
+    best_candidate,
+    check_alphas,
+    path_of_queries,
+)
 from rankwise.selection.refits import Elsewhere
 
 
 class ClosedFormDaskRanker(DaskRanker, ABC):
     """A ranker that learns from statistics alone."""
 
-    cost: Cost
-    ties: Ties
     query_weight: QueryWeight
 
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
@@ -54,10 +61,6 @@ class ClosedFormDaskRanker(DaskRanker, ABC):
         """
         with engine_of(self.client) as engine:
             return self._keep(Partitions.of(engine, X, y, qid, sample_weight))
-
-    def _graph_options(self) -> dict[str, Any]:
-        refuse_ordered_weights(self.query_weight)
-        return {"cost": self.cost, "ties": self.ties, "query_weight": self.query_weight}
 
 
 @final
@@ -118,7 +121,12 @@ class DaskRankRLS(ClosedFormDaskRanker):
 
     def _learn(self, partitions: Partitions, validation: Partitions | None) -> RankRLS:  # noqa: ARG002
         alpha = check_value("alpha", self.alpha, Alpha)
-        options = self._graph_options()
+        refuse_ordered_weights(self.query_weight)
+        options: dict[str, Any] = {
+            "cost": self.cost,
+            "ties": self.ties,
+            "query_weight": self.query_weight,
+        }
         statistics = SharedProblem.of(partitions, options).statistics()
         weights = statistics.solve(np.array([alpha]))[0]
         return _kept(RankRLS(alpha, **options), weights, statistics, partitions)
@@ -150,7 +158,10 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
         The measure that decides; by default the share of pairs in the right order.
     rule : {"best", "one_standard_error"}
         Take the best alpha, or the largest one within a standard error of it.
-    cost, ties, query_weight
+    cost, ties : str or list of them
+        As in `RankRLSCV`: with lists the best combination is chosen, in a pass over the whole
+        queries for each.
+    query_weight
         As in `RankRLS`; weights of queries by name or by id.
     client : distributed.Client, optional
         The cluster; by default the current client or, without one, threads of this process.
@@ -185,8 +196,8 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
         *,
         measure: Measure | str | None = None,
         rule: ChoiceRule = "best",
-        cost: Cost = "magnitude",
-        ties: Ties = "drop",
+        cost: Cost | list[Cost] = "magnitude",
+        ties: Ties | list[Ties] = "drop",
         query_weight: QueryWeight = "items",
         client: Any = None,
     ) -> None:
@@ -199,10 +210,40 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
         self.client = client
 
     def _learn(self, partitions: Partitions, validation: Partitions | None) -> RankRLSCV:  # noqa: ARG002
+        refuse_ordered_weights(self.query_weight)
         alphas, measure = check_alphas(self.alphas), as_measure(self.measure)
-        options = self._graph_options()
-        # statistics of whole queries, partition by partition, and their sum
         whole = partitions.of_whole_queries()
+        tried = [
+            (setting, *self._judged(whole, setting, alphas, measure))
+            for setting in self._settings()
+        ]
+        # the best setting, and the solution of all data at its alpha
+        candidates = [
+            Candidate({"kernel": Linear(), **setting}, path) for setting, _, path in tried
+        ]
+        setting, total, path = tried[best_candidate(candidates, self.rule)]
+        options: dict[str, Any] = {**setting, "query_weight": self.query_weight}
+        ranker = RankRLSCV(
+            self.alphas, measure=self.measure, rule=self.rule, cost=self.cost, ties=self.ties,
+            query_weight=self.query_weight,
+        )  # fmt: skip
+        ranker.search_ = candidates
+        self.alpha_ = _keep_path(ranker, path, options)
+        return _kept(ranker, total.solve(np.array([self.alpha_]))[0], total, partitions)
+
+    def _settings(self) -> list[dict[str, Any]]:
+        """Return the combinations of cost and ties to try, as `RankRLSCV` does."""
+        costs, ties = as_settings(self.cost, "cost"), as_settings(self.ties, "ties")
+        every = [{"cost": cost, "ties": tie} for cost in costs for tie in ties]
+        allowed = [s for s in every if s["ties"] != "keep" or s["cost"] == "magnitude"]
+        return allowed or every
+
+    def _judged(
+        self, whole: Partitions, setting: dict[str, Any], alphas: FloatArray, measure: Measure
+    ) -> tuple[Statistics, SelectionPath]:
+        """Return the statistics of all queries, and the held-out values for every alpha."""
+        options = {**setting, "query_weight": self.query_weight}
+        # statistics of whole queries, partition by partition, and their sum
         parts = whole.engine.compute(whole.each("statistics", _whole_statistics, options))
         total = reduce(add, parts)
         if total.n_queries - total.n_ignored < 2:
@@ -220,19 +261,13 @@ class DaskRankRLSCV(ClosedFormDaskRanker):
             np.concatenate(per_query, axis=1), np.concatenate(weight), np.max(error, axis=0),
             measure, alphas,
         )  # fmt: skip
-        # the solution of all data at the chosen alpha
-        ranker = RankRLSCV(self.alphas, measure=self.measure, rule=self.rule, **options)
-        self.alpha_ = _keep_path(ranker, path, options)
-        return _kept(ranker, total.solve(np.array([self.alpha_]))[0], total, partitions)
+        return total, path
 
 
-def _keep_path(ranker: RankRLSCV, path: Any, options: dict[str, Any]) -> float:
+def _keep_path(ranker: RankRLSCV, path: SelectionPath, options: dict[str, Any]) -> float:
     position = path.best(ranker.rule)
     ranker.path_, ranker.paths_, ranker.held_out_scores_ = path, [path], None
     ranker.held_out_value_ = float(path.values[position])
-    ranker.search_ = [
-        Candidate({"kernel": Linear(), "cost": options["cost"], "ties": options["ties"]}, path)
-    ]
     ranker.alpha_ = float(path.grid[position])
     ranker.cost_, ranker.ties_ = options["cost"], options["ties"]
     return ranker.alpha_

@@ -32,7 +32,7 @@ from rankwise.core.params import (
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.core.storable import Counted
 from rankwise.features.function_space import Basis, FunctionSpace, basis_space, function_space
-from rankwise.features.kernels import Kernel, KernelLike, Precomputed
+from rankwise.features.kernels import Kernel, KernelLike, is_precomputed
 from rankwise.io.frames import read_columns
 from rankwise.rankers.base import PointRanker, generator
 from rankwise.rankers.dorm.cutting_planes import solve
@@ -76,8 +76,7 @@ class DirectRanker(PointRanker, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.positive_only = True
-        is_named = isinstance(self.kernel, str | Precomputed)
-        tags.input_tags.pairwise = is_named and self.kernel in ("precomputed", Precomputed())
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
     def predict_diverse(

@@ -24,7 +24,7 @@ from rankwise.core.params import (
 from rankwise.core.queries import TrainingData
 from rankwise.core.storable import Counted
 from rankwise.features.function_space import FunctionSpace, explicit_space
-from rankwise.features.kernels import Kernel, KernelLike, Precomputed
+from rankwise.features.kernels import Kernel, KernelLike, is_precomputed
 from rankwise.graph.pair_sums import ExplicitPairs, GradedPairs, HingeCost, PairSet
 from rankwise.graph.preference_graph import Grades, PreferenceGraph, QueryWeight
 from rankwise.rankers.base import PointRanker, RankerPath, basis_generator
@@ -173,8 +173,7 @@ class RankSVM(PointRanker):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        is_named = isinstance(self.kernel, str | Precomputed)
-        tags.input_tags.pairwise = is_named and self.kernel in ("precomputed", Precomputed())
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
     def fit(

@@ -17,8 +17,8 @@ from rankwise.core.display import listed
 from rankwise.core.errors import DataFileError, InvalidInputError, ModelFileError
 from rankwise.io.comparison_columns import ComparisonColumns
 from rankwise.io.comparisons import read_comparisons, read_pairs
-from rankwise.io.data import USUAL_NAMES, ColumnNames, RankingData
-from rankwise.io.feature_columns import columns_kept, described, kept_columns
+from rankwise.io.data import USUAL_NAMES, ColumnNames, ItemColumns, RankingData
+from rankwise.io.feature_columns import FeatureRules, columns_kept, described, kept_columns
 from rankwise.io.files import format_suffix, refuse_unwritable
 from rankwise.io.reading import files_of, read
 from rankwise.io.tables.reading import TABLE_SUFFIXES, open_table, require_column
@@ -250,6 +250,42 @@ def read_named(
     else:
         columns = [require_column(path, table, name, "features") for name in features]
     (X,), (ids,) = table.read([columns], [column])
+    return _names_once(path, column, ids), X
+
+
+def read_raw_named(
+    path: Path, column: str, option: str, like: ItemColumns | None = None
+) -> tuple[list[str], NDArray[Any], ItemColumns]:
+    """Read the names of a table's rows and features that may be text or blank, and how they are.
+
+    Parameters
+    ----------
+    path, column, option
+        As in `read_named`.
+    like
+        The columns of another table that is read in the same way.
+    """
+    table = open_table(path)
+    column = require_column(path, table, column, option)
+    names = ColumnNames.of_file(path, table.names)
+    found = names.without_index(ItemColumns(list(table.names), None, None, column))
+    rules = FeatureRules(names, has_qid=True)
+    if like is not None:
+        kept = [require_column(path, table, name, "features") for name in like.features]
+        found = ItemColumns(kept, None, None, column)
+        rules = FeatureRules(
+            names, has_qid=True, text=like.categories, forms=dict(like.forms), finds=False
+        )
+    cells, found = rules.read(found, table.cells(found.features))
+    _, (ids,) = table.read([], [column])
+    X = np.empty((len(ids), len(cells)), dtype=object)
+    for j, values in enumerate(cells.values()):
+        X[:, j] = values
+    return _names_once(path, column, ids), X, found
+
+
+def _names_once(path: Path, column: str, ids: NDArray[Any]) -> list[str]:
+    """Return the names of rows, each of which must be there once."""
     names = [str(name) for name in ids.tolist()]
     values, counts = np.unique(names, return_counts=True)
     if counts.max(initial=0) > 1:
@@ -257,7 +293,7 @@ def read_named(
             f"{path}: expected each name in the column {column!r} once, got "
             f"{str(values[np.argmax(counts)])!r} several times."
         )
-    return names, X
+    return names
 
 
 def given_scores(paths: Sequence[Path], data: RankingData) -> FloatArray:

@@ -71,6 +71,9 @@ def predict(command: Predict) -> None:
     """Write the scores to a file, or to standard output."""
     check_target(command.output, command.model, *command.data)
     ranked = _scored(command)
+    if command.output is None and command.json:
+        print_json({name: values.tolist() for name, values in ranked.to_dict().items()})
+        return
     if command.output is None:
         write_scores(sys.stdout, ranked.scores)
         return
@@ -245,6 +248,7 @@ def explain(command: ExplainCommand) -> None:
             row,
             above,
             feature_names=data.feature_names,
+            item_names=None if data.items is None else data.items.tolist(),
             random_state=0,
         )
     if not command.json:
@@ -252,7 +256,14 @@ def explain(command: ExplainCommand) -> None:
         return
     contributions = dict(zip(found.names, found.contributions.tolist(), strict=True))
     errors = dict(zip(found.names, found.standard_errors.tolist(), strict=True))
-    scores = {"row": row, "above": above, "score": found.score_a, "other_score": found.score_b}
+    named = {} if data.items is None else {"item": found.item_a, "other_item": found.item_b or None}
+    scores = {
+        "row": row,
+        "above": above,
+        **named,
+        "score": found.score_a,
+        "other_score": found.score_b,
+    }
     shares = {"contributions": contributions, "standard_errors": errors, "method": found.method}
     print_json({**scores, "lead": found.lead, **shares})
 

@@ -169,9 +169,12 @@ def load_factorization(path: Path) -> "rankwise.RankingFactorization":
     """Load a model of users and items; refuse others."""
     model = load(path)
     if not isinstance(model, rankwise.RankingFactorization):
+        advice = "Use rankwise rank, which goes by the features of items."
+        if isinstance(model, rankwise.ConditionalRankRLS | rankwise.ConditionalRankRLSCV):
+            advice = "Rank where it is fitted: rankwise fit conditional ... --rankings TABLE."
         raise InvalidInputError(
             f"{path} must hold a model of fit factorization: it holds a {type(model).__name__}. "
-            "Use rankwise rank, which goes by the features of items."
+            f"{advice}"
         )
     return model
 

@@ -85,18 +85,10 @@ def _refuse_ties(outcomes: Outcomes) -> None:
         )
 
 
-@storable
-@final
-@dataclass(frozen=True)
-class Probit(Likelihood):
-    """Let the first item win with probability Phi(s / sqrt(noise)).
+class OneNoise(Likelihood):
+    """A likelihood without ties, whose parameter is the variance of Gaussian noise."""
 
-    Notes
-    -----
-    [TH10] (10) has ``noise`` = 1. Only the ratio of amplitude to noise matters.
-    """
-
-    noise: float = 1.0
+    noise: float
 
     def __post_init__(self) -> None:
         check_value("noise", self.noise, Noise)
@@ -105,6 +97,34 @@ class Probit(Likelihood):
     def parameters(self) -> dict[str, float]:
         """The noise variance."""
         return {"noise": self.noise}
+
+    def gradient(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> dict[str, FloatArray]:
+        """Return the derivative in the noise."""
+        return {"noise": self.average(mean, variance, outcomes).noise_gradient}
+
+    def check(self, outcomes: Outcomes) -> None:
+        """Refuse ties."""
+        _refuse_ties(outcomes)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return a number of deviations of the noise."""
+        return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))
+
+
+@storable
+@final
+@dataclass(frozen=True)
+class Probit(OneNoise):
+    """Let the first item win with probability Phi(s / sqrt(noise)).
+
+    Notes
+    -----
+    [TH10] (10) has ``noise`` = 1. Only the ratio of amplitude to noise matters.
+    """
+
+    noise: float = 1.0
 
     def score_deviation(self, margin_scale: float) -> float:  # noqa: ARG002
         """Return a few times the noise."""
@@ -123,20 +143,6 @@ class Probit(Likelihood):
         return AverageLikelihood(
             log_ndtr(z), r / scale, (1.0 - left) / total, (noise + variance * left) / total
         )
-
-    def gradient(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> dict[str, FloatArray]:
-        """Return the derivative in the noise."""
-        return {"noise": self.average(mean, variance, outcomes).noise_gradient}
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Refuse ties."""
-        _refuse_ties(outcomes)
-
-    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
-        """Return a number of deviations of the noise."""
-        return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))
 
 
 @storable
@@ -371,7 +377,7 @@ class WithFlips(Around):
 @storable
 @final
 @dataclass(frozen=True)
-class GaussianMargin(Likelihood):
+class GaussianMargin(OneNoise):
     """Let the recorded margin be s plus Gaussian noise: the probabilistic RankRLS, in closed form.
 
     Notes
@@ -381,18 +387,10 @@ class GaussianMargin(Likelihood):
 
     noise: float = 1.0
 
-    def __post_init__(self) -> None:
-        check_value("noise", self.noise, Noise)
-
     @property
     def is_gaussian(self) -> bool:
         """Yes."""
         return True
-
-    @property
-    def parameters(self) -> dict[str, float]:
-        """The noise variance."""
-        return {"noise": self.noise}
 
     @property
     def free_parameters(self) -> dict[str, FreeParameter]:
@@ -418,17 +416,3 @@ class GaussianMargin(Likelihood):
     ) -> FloatArray:
         """Return P(the margin is positive)."""
         return Probit(self.noise).answer_probabilities(mean, variance, outcomes)
-
-    def gradient(
-        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
-    ) -> dict[str, FloatArray]:
-        """Return the derivative in the noise."""
-        return {"noise": self.average(mean, variance, outcomes).noise_gradient}
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Refuse ties; a Gaussian tie is a margin of 0."""
-        _refuse_ties(outcomes)
-
-    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
-        """Return a number of deviations of the noise."""
-        return np.asarray(deviations * np.sqrt(self.noise + outcomes.extra_noise))

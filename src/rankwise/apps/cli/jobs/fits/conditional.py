@@ -1,7 +1,7 @@
 """Fit ConditionalRankRLS to scores of pairs of objects, and rank items for each condition."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, final
 
@@ -9,18 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.apps.cli.fit_commands import FitConditional
-from rankwise.apps.cli.jobs.files import check_target, read_named
+from rankwise.apps.cli.jobs.files import AS_NUMBERS, check_target, read_named, read_raw_named
 from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_idle, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import DataFileError
+from rankwise.io.data import ItemColumns
+from rankwise.io.feature_columns import described
 from rankwise.io.tables.reading import open_table, require_column, write_table
+from rankwise.io.tables.table import CellError
 from rankwise.measures.registry import parse_measure
 from rankwise.rankers.conditional.closed_form import SIGNS
 from rankwise.rankers.conditional.conditional_rank_rls import (
     ConditionalRankRLS,
     ConditionalRankRLSCV,
 )
+from rankwise.transformers.indicators import IndicatorEncoder
 
 DEFAULT_NUMBER = 10
 COMPARED = ("winner", "loser")
@@ -29,22 +33,50 @@ COMPARED = ("winner", "loser")
 @final
 @dataclass(frozen=True, eq=False)
 class NamedObjects:
-    """The objects of a table: a name and features each."""
+    """The objects of a table: a name and features each.
+
+    Text and blanks become numbers by an encoder; ``columns`` says how cells are read.
+    """
 
     path: Path
     names: NDArray[Any]
     features: FloatArray
+    columns: ItemColumns | None = None
+    encoder: IndicatorEncoder | None = None
 
     @classmethod
     def read(cls, path: Path, column: str, option: str) -> Self:
         """Read a table: names from one column, features from all others."""
-        names, features = read_named(path, column, option)
+        try:
+            names, features = read_named(path, column, option)
+        except CellError:
+            return cls._read_raw(path, column, option)
         if features.shape[1] == 0:
             raise DataFileError(
                 f"{path}: expected columns of features in addition to {column!r}, got none. Add "
                 "columns of numbers."
             )
         return cls(path, np.array(names), features)
+
+    @classmethod
+    def _read_raw(cls, path: Path, column: str, option: str) -> Self:
+        names, rows, columns = read_raw_named(path, column, option)
+        if rows.shape[1] == 0:
+            raise DataFileError(
+                f"{path}: expected columns of features in addition to {column!r}, got text that "
+                "differs from row to row. Add columns of numbers or of categories."
+            )
+        encoder = IndicatorEncoder().fit(rows)
+        return cls(path, np.array(names), encoder.transform(rows), columns, encoder)
+
+    def others(self, path: Path, column: str, option: str) -> Self:
+        """Read other objects with the same features."""
+        if self.encoder is None:
+            return self.read(path, column, option)
+        names, rows, _ = read_raw_named(path, column, option, self.columns)
+        return replace(
+            self, path=path, names=np.array(names), features=self.encoder.transform(rows)
+        )
 
     def positions(self, names: NDArray[Any], path: Path) -> IntArray:
         """Return the positions in this table of names from another one."""
@@ -139,10 +171,10 @@ def _rankings(
 ) -> dict[str, NDArray[Any]]:
     """Return the best items for each condition with their scores, for new ones if given."""
     if command.new_conditions is not None:
-        conditions = NamedObjects.read(command.new_conditions, command.condition, "condition")
+        conditions = conditions.others(command.new_conditions, command.condition, "condition")
     if command.new_items is not None:
         column = command.condition if command.items is None else command.item
-        items = NamedObjects.read(command.new_items, column, "item")
+        items = items.others(command.new_items, column, "item")
     scores = ranker.predict(conditions.features, items.features)
     order = np.argsort(-scores, axis=1, kind="stable")[:, : command.top or DEFAULT_NUMBER]
     rows = np.repeat(np.arange(len(order)), order.shape[1])
@@ -175,6 +207,9 @@ def _report(
             counted(len(items.names), "item", "items"),
         ]
     )
+    for one in [conditions, *([] if items is conditions else [items])]:
+        if one.columns is not None:
+            print(f"Read {one.path}: {'; '.join(described(one.columns))}. {AS_NUMBERS}")
     print(f"Trained {type(ranker).__name__}(alpha={alpha:g}) on {objects} in {duration(seconds)}.")
     if chosen:
         measure = repr(ranker.path_.measure)
