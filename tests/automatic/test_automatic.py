@@ -246,6 +246,19 @@ def test_measures_that_are_better_when_small_are_shown_as_they_are():
     assert 0.0 <= lower.honest_value_.low <= lower.honest_value_.value <= 0.5
 
 
+def test_intervals_end_where_the_best_order_does():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 2)), np.arange(20) % 2 * 1.0
+    honest = AutoRanker("NDCG @ 10", time_budget=1e-6).fit(X, y).honest_value_
+    assert honest.n_queries < 10
+    assert 0.0 <= honest.low < honest.value < honest.high == 1.0
+
+
+def test_two_items_are_too_few_to_hold_one_out():
+    with pytest.raises(InvalidInputError, match="at least 3 items to hold one out: got 2"):
+        AutoRanker().fit([[0.5], [0.1]], [1.0, 0.0])
+
+
 def test_one_global_ranking_is_held_out_by_items():
     X, y, _ = drawn(n_queries=15)
     ranker = AutoRanker("Concordance", time_budget=None).fit(X, y)

@@ -59,6 +59,9 @@ FOLDS, ITEMS_OF_FOLDS, CELLS_OF_FOLDS = (3, 10), 40_000, 600_000
 """Smallest and largest number of folds, and up to how many items and cells all of them learn from
 together where there are more than the smallest number."""
 
+LEAST_ITEMS = 3
+"""Items of one global ranking that one can be held out of, so that two are left to compare."""
+
 HELD_OUT = 0.1
 """Share of the queries that are held out of large tables."""
 
@@ -272,6 +275,11 @@ class AutoRanker(SumOfRankers):
             self._fit_comparisons(rows, data, deadline)
             return self
         data.single_output("Fit one AutoRanker per output.")
+        if not data.has_qid and data.n_items < LEAST_ITEMS:
+            raise InvalidInputError(
+                f"AutoRanker must have at least {LEAST_ITEMS} items to hold one out: got "
+                f"{data.n_items}. Give more items."
+            )
         days = None if dates is None else _days(on_host(dates), data.n_items)
         # encode categories, fill blanks, draw the folds
         self.preparation_, prepared_rows = fit_preparation(rows, data, crosses=True)

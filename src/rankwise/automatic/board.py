@@ -262,8 +262,11 @@ class Board:
         # rankers that learned from few queries differ from one draw of these to the next
         error *= float(np.sqrt(1.0 + FEW_QUERIES / n_known))
         reach = error * float(scipy.special.stdtrit(n_known - 1, COVERED))
+        # no ranker is worse than the worst order, or better than the best
+        worst, best = weighted_mean(self.trial.limits, weight)
+        low, high = min(mean, max(mean - reach, worst)), max(mean, min(mean + reach, best))
         sign = 1.0 if self.trial.measure.greater_is_better else -1.0
-        ends = sorted([sign * (mean - reach), sign * (mean + reach)])
+        ends = sorted([sign * float(low), sign * float(high)])
         return sign * mean, ends[0], ends[1]
 
     def leaderboard(self, choice: Choice) -> RankerLeaderboard:

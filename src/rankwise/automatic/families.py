@@ -265,6 +265,11 @@ class Trial:
         values = self.measure.values_many(self.grades, tied, self.judged)
         return values if self.measure.greater_is_better else -values
 
+    @cached_property
+    def limits(self) -> FloatArray:
+        """The values of the worst and of the best order in every query, (2, n_judged)."""
+        return self.values(np.stack([-self.grades, self.grades]))
+
     def value(self, scores: FloatArray) -> float:
         """Return the overall value of a score vector of the judged items; larger is better."""
         return float(weighted_mean(self.values(scores[None]), self.query_weight)[0])
