@@ -46,7 +46,9 @@ def look():
         "threads of pools": {one["filepath"]: one["num_threads"]
                              for one in threadpoolctl.threadpool_info()
                              if one["filepath"] in POOLS},
-        "threads": sorted(one.name for one in threading.enumerate()),
+        # threads of ours stay, and wait for work
+        "threads": sorted(one.name for one in threading.enumerate()
+                          if not one.name.startswith("rankwise_")),
         "configuration": repr(sklearn.get_config()),
         "locale": locale.setlocale(locale.LC_ALL),
         "logging": [repr(logging.getLogger()), repr(logging.getLogger().handlers),

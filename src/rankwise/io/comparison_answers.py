@@ -67,9 +67,10 @@ def read_answers_of(
     try:
         found = _answers_of_form(cells, roles, given, first, second, skip_bad=skip_bad)
     except DataFileError as error:
-        blank = _blanks(first) | _blanks(second)
-        if not blank.any() or len(first) != len(second):
+        blank = _blanks(first)
+        if len(first) != len(second) or not (blank | _blanks(second)).any():
             raise
+        blank |= _blanks(second)
         raise DataFileError(
             f"Comparisons must name both items: row {int(np.argmax(blank))} leaves one blank, one "
             f"of {blank.sum()} such rows. Leave them out (skip_bad=True)."

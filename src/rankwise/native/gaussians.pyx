@@ -165,8 +165,9 @@ def gaussian_scores(const double[:, ::1] X, const double[::1] shift, const doubl
                     const double[::1] weights, double[::1] out):
     """Put ``sum_j weights_j exp(min(l' factors_j, 0))`` of every row x into out.
 
-    l is ``x - shift``, its squared length, and 1. Rows are made a multiple of four by more of the
-    last, columns one of sixteen by weights of 0. There is at least one row, feature and column.
+    l is ``x - shift``, its squared length, and 1. Rows are made a multiple of four and columns one
+    of sixteen by more of the last, columns with weights of 0: zeros in place of columns would make
+    NaN of lengths beyond double precision. There is at least one row, feature and column.
     """
     cdef Py_ssize_t n_rows = X.shape[0], n_features = X.shape[1], n_columns = factors.shape[1]
     cdef Py_ssize_t depth = n_features + 2, n_tiles = (n_rows + ROWS - 1) // ROWS
@@ -190,6 +191,8 @@ def gaussian_scores(const double[:, ::1] X, const double[::1] shift, const doubl
         if n_rest:
             for k in range(depth):
                 memcpy(&last[k, 0], &factors[k, n_whole], n_rest * sizeof(double))
+                for j in range(n_rest, LANES):
+                    last[k, j] = last[k, n_rest - 1]
             memcpy(&last[depth, 0], &weights[n_whole], n_rest * sizeof(double))
             add_tiles(&left[0, 0], ROWS * n_tiles, depth, &last[0, 0], LANES, LANES,
                       &last[depth, 0], exponents, sums)

@@ -377,6 +377,7 @@ class Ranker(BaseEstimator, ABC):
         **options
             As in `rankwise.explain`.
         """
+        check_is_fitted(self)
         (qid,) = read_columns(X, qid=qid)
         X = known_rows(self, X)
         return offered("explain")(self, on_host(X), on_host(qid), a, b, **options)

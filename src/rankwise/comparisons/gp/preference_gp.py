@@ -1585,12 +1585,12 @@ class PreferenceGP(Ranker):
 @scoring_function.register
 def _formula(ranker: PreferenceGP) -> ScoringFunction:
     """Return the mean of the process as a formula, for files that other engines read."""
+    process = ranker._process
     if ranker._trees is not None:
         raise InvalidInputError(
             "A formula of scores needs a process without trees of pairs: fit with "
             "interactions=False to explain or export scores."
         )
-    process = ranker._process
     weights = process.weights
     function = unscaled_function(ranker, ranker.kernel_, ranker.basis_rows_, weights)
     return replace(function, known=process.known_rows)

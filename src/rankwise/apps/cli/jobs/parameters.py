@@ -16,7 +16,7 @@ from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import REFUSED, Rule, rules_of
 from rankwise.features.kernels import KERNELS, Kernel, as_kernel
 
-GRIDS = ("alphas", "Cs")
+GRIDS = ("alphas", "item_alphas", "Cs")
 """Parameters that are a grid of values to choose from."""
 
 LARGEST_GRID = 10_000
