@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from time import thread_time
 from typing import Annotated, Any, Never, Self, final
 
@@ -289,18 +291,21 @@ class AutoRanker(SumOfRankers):
         # for each fold, rows that were encoded without its scores
         without = prepared_without(self.preparation_, rows, data, trial.folds)
         trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
+        self._decide(partial(self._search, trial))
+        self._remember(data)
+        return self
+
+    def _decide(self, search: Callable[[], Any]) -> None:
+        """Try the families on the same folds, then choose, fit and measure."""
         with arrays_between_steps(), warnings.catch_warnings():
             for category in (ConvergenceWarning, FeatureScaleWarning):
                 warnings.simplefilter("ignore", category)
-            # try the families on the same folds, then choose, fit and measure
-            board = self._search(trial)
+            board = search()
             try:
                 self._conclude(board)
             except KeyboardInterrupt:  # what is fitted by now has to do
                 self.ending_reason_ = "interrupted"
                 self._conclude(board.of_fitted())
-        self._remember(data)
-        return self
 
     def _fit_comparisons(self, rows: NDArray[Any], data: TrainingData, deadline: float) -> None:
         """Choose among families by the log-loss of held-out comparisons."""
@@ -319,15 +324,7 @@ class AutoRanker(SumOfRankers):
         directions = self._directions()
         seed = int(rng.integers(2**31 - 1))
         trial = PairTrial(tuple(prepared_rows), data, folds, seed, deadline, directions)
-        with arrays_between_steps(), warnings.catch_warnings():
-            for category in (ConvergenceWarning, FeatureScaleWarning):
-                warnings.simplefilter("ignore", category)
-            board = self._search_pairs(trial)
-            try:
-                self._conclude(board)
-            except KeyboardInterrupt:  # what is fitted by now has to do
-                self.ending_reason_ = "interrupted"
-                self._conclude(board.of_fitted())
+        self._decide(partial(self._search_pairs, trial))
         self._remember(data)
 
     def _search_pairs(self, trial: PairTrial) -> PairBoard:
