@@ -76,7 +76,7 @@ def data_frame(columns: Mapping[str, Any]) -> Any:
     try:
         import pandas  # noqa: PLC0415 - optional dependency
     except ImportError as error:
-        raise MissingExtraError("A data frame", "pandas", "tables") from error
+        raise MissingExtraError("A data frame", "pandas", "frames") from error
     return pandas.DataFrame(dict(columns))
 
 
