@@ -91,6 +91,7 @@ def test_without_distributed_the_extra_is_named(refuse, parts, monkeypatch):
     assert "rankwise[distributed]" in line
 
 
+@pytest.mark.portable
 def test_a_leaderboard_of_many_files(run, folder):
     rows = ["ann,bob,a", "bob,cid,a", "cid,ann,tie", "bob,ann,b"]
     for k in range(3):
