@@ -18,11 +18,11 @@ from rankwise.measures.value import (
 from rankwise.native.measures import compared_pairs, differing_pairs, swapped_pairs, tied_pairs
 
 PairTies: TypeAlias = Literal["half", "one"]
-PAIRS_PER_ITEM = 128
-"""Pairs an item has in the mean, each twice, up to which all of them are looked at."""
-
 TiedGrades: TypeAlias = Literal["skip", "half"]
 Average: TypeAlias = Literal["queries", "pooled"]
+
+PAIRS_PER_ITEM = 128
+"""Pairs an item has in the mean, each twice, up to which all of them are looked at."""
 
 
 @final

@@ -33,6 +33,8 @@ from rankwise.rankers.base import generator
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.small_samples import (
     TournamentROC,
+    cells_of_estimate,
+    draw_estimate,
     logit_interval,
     positives,
     tournament,
@@ -128,21 +130,14 @@ class PairEstimate(Result):
         return {name: [value] for name, value in self.to_dict().items() if name not in parts}
 
     def _cells(self) -> list[list[str]]:
-        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
-        head = ["in order", f"{self.confidence:.0%} interval", "unseen pairs"]
-        return [head, [decimals(self.value, 3), interval, str(self.n_pairs)]]
+        return cells_of_estimate(self, "in order", "unseen pairs")
 
     def _caption(self) -> str:
         return "Leave-pair-out"
 
     def _draw(self, ax: Any) -> None:
         """Draw the ROC curve, or else the share of pairs in the right order with its interval."""
-        if self.roc is not None:
-            self.roc._draw(ax)
-            return
-        label = f"unseen pairs in the right order, {self.confidence:.0%} interval"
-        draw_interval(ax, self.value, self.low, self.high, label)
-        ax.axvline(0.5, linestyle="--", color="grey")
+        draw_estimate(ax, self, "unseen pairs in the right order")
 
     def __str__(self) -> str:
         test = "" if np.isnan(self.pvalue) else f", permutation p = {self.pvalue:.3g}"

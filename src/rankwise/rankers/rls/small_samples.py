@@ -224,23 +224,33 @@ class AUCEstimate(Result):
         return {name: [value] for name, value in self.to_dict().items() if name != "roc"}
 
     def _cells(self) -> list[list[str]]:
-        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
-        head = ["AUC", f"{self.confidence:.0%} interval", "pairs left out"]
-        row = [decimals(self.value, 3), interval, str(self.n_pairs)]
-        return [head, row]
+        return cells_of_estimate(self, "AUC", "pairs left out")
 
     def _caption(self) -> str:
         return "Leave-pair-out"
 
     def _draw(self, ax: Any) -> None:
         """Draw the ROC curve, or else the value with its interval."""
-        if self.roc is not None:
-            self.roc._draw(ax)
-            return
-        label = f"AUC of unseen pairs, {self.confidence:.0%} interval"
-        draw_interval(ax, self.value, self.low, self.high, label)
-        ax.axvline(0.5, linestyle="--", color="grey")
-        ax.set_xlim(0.0, 1.0)
+        draw_estimate(ax, self, "AUC of unseen pairs")
+        if self.roc is None:
+            ax.set_xlim(0.0, 1.0)
+
+
+def cells_of_estimate(estimate: Any, value: str, pairs: str) -> list[list[str]]:
+    """Return a table of a value of pairs left out, its interval and how many they are."""
+    interval = f"{decimals(estimate.low, 3)} to {decimals(estimate.high, 3)}"
+    head = [value, f"{estimate.confidence:.0%} interval", pairs]
+    return [head, [decimals(estimate.value, 3), interval, str(estimate.n_pairs)]]
+
+
+def draw_estimate(ax: Any, estimate: Any, what: str) -> None:
+    """Draw the ROC curve of an estimate, or else its value with the interval, and chance."""
+    if estimate.roc is not None:
+        estimate.roc._draw(ax)
+        return
+    label = f"{what}, {estimate.confidence:.0%} interval"
+    draw_interval(ax, estimate.value, estimate.low, estimate.high, label)
+    ax.axvline(0.5, linestyle="--", color="grey")
 
 
 def leave_pair_out_auc(
