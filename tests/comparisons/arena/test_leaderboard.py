@@ -768,7 +768,7 @@ def test_data_frames_need_pandas(monkeypatch):
 
     board = leaderboard([("a", "b")])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install \"rankwise\[tables\]\""):
+    with pytest.raises(ImportError, match=r"pip install \"rankwise\[frames\]\""):
         board.to_frame()
 
 
