@@ -25,7 +25,7 @@ from rankwise.comparisons.gp.evidence import (
     most_probable,
 )
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
-from rankwise.comparisons.gp.inference.likelihood_base import Likelihood
+from rankwise.comparisons.gp.inference.likelihood import Likelihood
 from rankwise.comparisons.gp.judges import ByJudge, learnt_judges
 from rankwise.comparisons.gp.persons import PersonTraits
 from rankwise.comparisons.gp.process import Model, Process
@@ -322,7 +322,7 @@ def with_amplitudes(given: PreferenceGP, process: Process) -> tuple[list[Process
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             member = process if factor == 1.0 else process.under(model.with_kernel(theta))
-        if factor == 1.0 or member.posterior.converged:
+        if factor == 1.0 or member.posterior.ending.converged:
             members.append(member)
             evidence.append(member.posterior.log_evidence + prior.log_density(theta))
     return members, softmax(np.array(evidence))

@@ -5,15 +5,17 @@ import pytest
 from scipy.special import expit, log_expit, ndtr
 
 from rankwise.comparisons.gp.inference.likelihood import (
+    TIE,
+    WIN,
     GaussianMargin,
     Logistic,
+    Outcomes,
     Probit,
     ProbitWithTies,
     WithFlips,
     inverse_mills_ratio,
     truncated_variance,
 )
-from rankwise.comparisons.gp.inference.likelihood_base import TIE, WIN, Outcomes
 from rankwise.comparisons.gp.judges import ByJudge
 from rankwise.core.errors import InvalidInputError
 from reference import judged_answer, tilted_by_quadrature

@@ -164,7 +164,7 @@ def test_extreme_amplitudes_and_counts_converge(data):
         posterior = laplace(
             factorize_kernel(kernel(items, items, amplitude), comparisons), Probit()
         )
-        assert posterior.converged
+        assert posterior.ending.converged
         assert np.isfinite(evidence_gradient(posterior)).all()
 
 
@@ -177,7 +177,7 @@ def test_line_search_saves_newton_from_a_bad_start(data):
 
 def test_stopping_early_warns(data):
     posterior = run(data, Probit(), max_iter=2)
-    assert not posterior.converged
+    assert not posterior.ending.converged
     with pytest.warns(ConvergenceWarning, match="Not converged after max_iter=2 .*method='ep'"):
         posterior.ending.warn()
 
