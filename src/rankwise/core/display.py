@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -73,10 +73,8 @@ def html_table(rows: Sequence[Row], caption: str) -> str:
 
 def data_frame(columns: Mapping[str, Any]) -> Any:
     """Return columns as a pandas data frame; pandas is needed here and nowhere else."""
-    try:
+    with extra("A data frame", "pandas", "frames"):
         import pandas  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("A data frame", "pandas", "frames") from error
     return pandas.DataFrame(dict(columns))
 
 
@@ -161,10 +159,8 @@ def plain(value: Any) -> Any:
 
 def new_axes() -> Any:
     """Return axes to draw on; matplotlib is needed here and nowhere else."""
-    try:
+    with extra("Plotting", "matplotlib", "plot"):
         from matplotlib import pyplot as plt  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Plotting", "matplotlib", "plot") from error
     return plt.subplots()[1]
 
 
