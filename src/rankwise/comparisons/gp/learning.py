@@ -289,12 +289,11 @@ def _learn_judges(
 
 def _search_basis(given: PreferenceGP, model: Model, comparisons: Comparisons) -> FloatArray | None:
     """Return basis rows for the search for parameters, if there are many items."""
-    depends_on_distance = any(name.endswith("length_scale") for name in model.kernel.names)
-    kinds = (Drift, Tastes, Circles)
-    is_whole = any(isinstance(term, kinds) for term in model.terms)
-    if is_whole or len(comparisons.items) <= MAX_SEARCHED:
+    if len(comparisons.items) <= MAX_SEARCHED or not given.optimize:
         return None
-    if not depends_on_distance or not given.optimize:
+    depends_on_distance = any(name.endswith("length_scale") for name in model.kernel.names)
+    is_whole = any(isinstance(term, Drift | Tastes | Circles) for term in model.terms)
+    if is_whole or not depends_on_distance:
         return None
     items = np.unique(model.shown.item[comparisons.items])
     n_rows = min(N_SEARCH_ROWS, len(items))

@@ -568,12 +568,6 @@ def test_light_answers_are_heavy_ones_in_the_limit():
         assert light.parameter_gradient[name] == pytest.approx(value, abs=1e-6)
 
 
-def test_ties_are_refused_by_a_likelihood_without_them():
-    comparisons = Comparisons.from_pairs([[0, 1]], tied=[True])
-    with pytest.raises(InvalidInputError, match="takes only wins"):
-        expectation_propagation(factorize_kernel(np.eye(2), comparisons), Probit())
-
-
 def test_kernel_blocks_must_fit():
     comparisons = Comparisons.from_pairs([[0, 1], [1, 2], [2, 0]])
     with pytest.raises(InvalidInputError, match=r"each of the 3 items: got shape \(2, 2\)"):

@@ -243,13 +243,5 @@ def test_flip_rate_leaves_the_truth_ahead(base, rate):
         WithFlips(base, rate)
 
 
-@pytest.mark.parametrize("likelihood", [Probit(), GaussianMargin(), WithFlips()])
-def test_ties_need_a_likelihood_that_knows_them(likelihood):
-    with pytest.raises(InvalidInputError, match="takes only wins: got 1 tied"):
-        likelihood.check(TIE)
-    likelihood.check(WIN)
-    ProbitWithTies().check(TIE)
-
-
 def _central(function, h):
     return (function(h) - function(-h)) / (2.0 * h)

@@ -12,7 +12,7 @@ from rankwise.comparisons.gp.inference.posterior import (
     laplace,
 )
 from rankwise.comparisons.gp.inference.prior import factorize_kernel, factorize_through_basis
-from rankwise.core.errors import ConvergenceWarning, InvalidInputError
+from rankwise.core.errors import ConvergenceWarning
 from rankwise.solve.iteration import StoppingRule
 from reference import difference_rows
 
@@ -180,12 +180,6 @@ def test_stopping_early_warns(data):
     assert not posterior.ending.converged
     with pytest.warns(ConvergenceWarning, match="Not converged after max_iter=2 .*method='ep'"):
         posterior.ending.warn()
-
-
-def test_ties_are_refused():
-    comparisons = Comparisons.from_pairs([[0, 1]], tied=[True])
-    with pytest.raises(InvalidInputError, match="takes only wins"):
-        laplace(factorize_kernel(np.eye(2), comparisons), Probit())
 
 
 def _central(function, h=1e-4):

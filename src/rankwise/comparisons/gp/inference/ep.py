@@ -371,8 +371,7 @@ def expectation_propagation(
     [TH10] Sect. 5 approximates its (10) by this method and leaves the algorithm open. The cavity
     removes one of the copies of a repeated comparison, or all of one that weighs less than 1.
     """
-    likelihood.check(prior.outcomes)
-    x = np.zeros(2 * prior.comparisons.n_pairs) if start is None else np.concatenate(start)
+    x = np.zeros(2 * len(prior.extra_noise)) if start is None else np.concatenate(start)
     device = None if is_on_host(where) else DeviceMoments.of(prior, where)
     moments = device or moments or partial(moments_under, prior)
     is_concave = likelihood.is_log_concave
@@ -520,7 +519,6 @@ def sequential_sites(
     -------
     tau, nu : (n_pairs,)
     """
-    likelihood.check(outcomes)
     removed, every = np.minimum(count, 1.0), np.arange(len(mean))
     mu, S = mean.copy(), covariance.copy()
     tau, nu = np.zeros_like(mean), np.zeros_like(mean)
@@ -604,7 +602,6 @@ class LiveScores:
         """Move sites, block by block, until all match the moments of their answers."""
         count, damping, last = self.comparisons.count, 1.0, inf
         outcomes = self.comparisons.outcomes
-        self.likelihood.check(outcomes)
         repeated = np.flatnonzero(count > 1.0)
         copies = (repeated, outcomes.take(repeated)) if len(repeated) else None
         copies = copies if self.likelihood.is_log_concave else None

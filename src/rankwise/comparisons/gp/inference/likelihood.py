@@ -12,8 +12,7 @@ from scipy.special import erfcx, log_ndtr, logsumexp
 
 from rankwise.comparisons.leaderboard import Link
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Above, Advice, Below, Positive, check_value
+from rankwise.core.params import Above, Advice, Below, Positive, check_value, unchecked
 from rankwise.core.storable import storable
 
 SCORE_DEVIATION = 3.0
@@ -182,10 +181,6 @@ class Likelihood(ABC):
         return np.exp(np.stack([win, tie, loss], axis=1))
 
     @abstractmethod
-    def check(self, outcomes: Outcomes) -> None:
-        """Refuse outcomes to which this likelihood gives no probability."""
-
-    @abstractmethod
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
         """Return the s beyond which an answer is decided, up to some deviations of the noise."""
 
@@ -213,10 +208,6 @@ class Around(Likelihood):
     def score_deviation(self, margin_scale: float) -> float:
         """Return that of the base."""
         return self.base.score_deviation(margin_scale)
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Accept what the base accepts."""
-        self.base.check(outcomes)
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
         """Return that of the base."""
@@ -287,14 +278,6 @@ class OneNoise(Likelihood):
     ) -> dict[str, FloatArray]:
         """Return the derivative in the noise."""
         return {"noise": self.average(mean, variance, outcomes).noise_gradient}
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Refuse ties."""
-        if outcomes.tied.any():
-            raise InvalidInputError(
-                f"This likelihood takes only wins: got {int(outcomes.tied.sum())} tied "
-                "comparisons. Use `ProbitWithTies`, or leave the ties out."
-            )
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
         """Return a number of deviations of the noise."""
@@ -389,9 +372,6 @@ class ProbitWithTies(Likelihood):
             "tie_width": outcomes.width_factor * by_width,
             "noise": average.noise_gradient,
         }
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Accept wins and ties."""
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
         """Return the width plus a number of deviations of the noise."""
@@ -520,7 +500,7 @@ class WithFlips(Around):
     def replace(self, **parameters: float) -> Self:
         """Return the same likelihood with another rate or another base."""
         rate = parameters.pop("flip_rate", self.flip_rate)
-        return type(self)(self.base.replace(**parameters), rate)
+        return unchecked(type(self), base=self.base.replace(**parameters), flip_rate=rate)
 
     def without_flips(self) -> Likelihood:
         """Return the base."""

@@ -254,7 +254,6 @@ def laplace(
     mean; `expectation_propagation` finds the mean. For a likelihood that is not log-concave,
     negative curvatures count as 0, and the mode depends on the start.
     """
-    likelihood.check(prior.outcomes)
     with few_threads(prior.rank):
         w = np.zeros(prior.rank) if start is None else condition_on_sites(prior, *start).w
         _, step, n_iter, ending = newton_steps(

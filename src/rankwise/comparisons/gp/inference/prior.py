@@ -143,7 +143,7 @@ def factorize_kernel(
     ``k(i, i') - k(i, j') - k(j, i') + k(j, j')``.
     """
     check_kernel(K, len(comparisons.items))
-    fewer_pairs = comparisons.n_pairs < len(comparisons.items)
+    fewer_pairs = len(comparisons.count) < len(comparisons.items)
     if space == "pairs" or (space == "auto" and fewer_pairs):
         return _factorize_pairs(K, comparisons, tol)
     prior = factorize_rows(K, comparisons, np.arange(len(K)), tol=tol)
@@ -326,8 +326,8 @@ def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightP
     """
     R, pairs, count, rank = prior.R, prior.pairs, prior.comparisons.count, prior.R.shape[1]
     # precision I + R'LR of the weights; the triangle at the top of R halves the work there
-    T = laplacian_factor(prior, count * tau)
-    n_top = rank if prior.triangular else 0
+    n_top, tail = (rank, 1) if prior.triangular else (0, rank)
+    T = laplacian_product(R, pairs.first, pairs.second, count * tau, tail)
     if n_top:
         B = dtrmm(1.0, R[:n_top].T, T[:n_top].T, side=1, trans_a=1, overwrite_b=1)
     else:
