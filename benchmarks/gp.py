@@ -214,7 +214,8 @@ def live_rows() -> list[Row]:
                 answer = pair if wins else pair[::-1]
                 learnt.append(cpu(partial(gp.update, answer[None]))[0])
         for name, times in (("suggest", asked), ("update", learnt)):
-            note = f"CPU seconds of one core, median of {N_ROUNDS}; the slowest {1000 * max(times):.0f} ms"
+            note = f"CPU seconds of one core, median of {N_ROUNDS}; the slowest "
+            note += f"{1000 * max(times):.0f} ms"
             note += f"; the first after `fit` {1000 * first:.0f} ms" if name == "suggest" else ""
             job = f"`{name}`, 1,000 items, {n_pairs:,} comparisons"
             seconds = median(times)
