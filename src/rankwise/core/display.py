@@ -28,6 +28,11 @@ def decimals(value: float | None, digits: int = 4) -> str:
     return text if abs(value) < 1e5 else f"{value:.{digits}g}"
 
 
+def between(low: float, high: float, digits: int = 3) -> str:
+    """Return the two ends of an interval."""
+    return f"{decimals(low, digits)} to {decimals(high, digits)}"
+
+
 def listed(names: Sequence[str], most: int = 8) -> str:
     """Return names with commas, the first few where there are many."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
@@ -169,12 +174,16 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
-def draw_interval(ax: Any, value: float, low: float, high: float, label: str) -> None:
-    """Draw one value with its interval, along the horizontal axis."""
+def draw_interval(
+    ax: Any, value: float, low: float, high: float, label: str, chance: float | None = None
+) -> None:
+    """Draw one value with its interval along the horizontal axis, next to that of chance."""
     ends = [[max(value - low, 0.0)], [max(high - value, 0.0)]]
     ax.errorbar([value], [0], xerr=ends, marker="o", capsize=4)
     ax.set_yticks([])
     ax.set_xlabel(label)
+    if chance is not None:
+        ax.axvline(chance, linestyle="--", color="grey")
 
 
 def label_bars(ax: Any, names: Sequence[str]) -> None:
