@@ -21,7 +21,7 @@ from rankwise import (
     RankSVM,
     WithinQueryRanks,
     evaluate,
-    leave_pair_out_auc,
+    leave_pair_out,
     make_report,
     paired_test,
 )
@@ -146,7 +146,7 @@ def test_two_classes_show_the_leave_pair_out_interval():
     X = rng.normal(size=(40, 4))
     y = (X[:, 0] + rng.normal(size=40) > 0).astype(int)
     ranker = RankRLS(alpha=2.0).fit(X, y)
-    estimate = leave_pair_out_auc(X, y, alpha=2.0, ties="drop")
+    estimate = leave_pair_out(RankRLS(alpha=2.0, ties="drop"), X, y)
     page = make_report({"mine": ranker, "svm": RankSVM().fit(X, y)}, X, y).html
     assert "ROC curve" in page
     assert f"{estimate.low:.3f} to {estimate.high:.3f}" in page
