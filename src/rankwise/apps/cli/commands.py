@@ -153,10 +153,11 @@ class RankCommand(ItemsCommand):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Recommend(Command):
-    """Recommend items to users, by a model of fit factorization.
+    """Recommend items to users, by a model of fit factorization or fit conditional.
 
     With -o and without --user, for all users. --ratings are ratings of new users, or newer ones,
-    for whom the items stay as they were learned.
+    for whom the items stay as they were learned. A model of fit conditional takes features of new
+    users (its conditions) and of new items instead.
 
     For example: rankwise recommend model --user u7 --top 5
     """
@@ -168,6 +169,13 @@ class Recommend(Command):
     ratings: Annotated[
         list[Path] | None,
         option("A table of ratings by new users; may be repeated.", "TABLE", "--ratings"),
+    ] = None
+    conditions: Annotated[
+        Path | None,
+        option("Of fit conditional: recommend to these, a table like that learned from.", "TABLE"),
+    ] = None
+    items: Annotated[
+        Path | None, option("Of fit conditional: recommend these instead.", "TABLE")
     ] = None
     similar_to: Annotated[
         str | None, option("Print the items most like this one instead.", "ITEM", "--similar-to")
