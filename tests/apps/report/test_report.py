@@ -273,3 +273,15 @@ def test_values_on_queries_that_were_learned_from_are_shown_as_such():
     chosen = RankRLSCV().fit(X, y, qid=qid)
     (card,) = cards_of(make_report(chosen, X, y, qid))
     assert "held out" in card[0]
+
+
+def test_queries_of_one_size_and_one_query_are_said_in_words(data):
+    X, y, _ = data
+    ranker = RankRLS().fit(X, y)
+    for sizes, said in [
+        ((40, 40), "2 queries of 40 items"),
+        ((80,), "1 query of 80 items"),
+        ((30, 50), "2 queries of 30 to 50 items"),
+    ]:
+        page = make_report(ranker, X, y, np.repeat(np.arange(len(sizes)), sizes)).html
+        assert f"{said};" in page

@@ -14,7 +14,7 @@ from rankwise.automatic.auto_ranker import AutoRanker
 from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.display import brief, decimals, p_value, short_label
 from rankwise.core.errors import InvalidInputError
@@ -163,11 +163,7 @@ def training_section(judged: JudgedModels) -> Section:
         if len(grades) > 6
         else "scores " + ", ".join(f"{brief(g)} ({int((y == g).sum())} items)" for g in grades)
     )
-    queries = (
-        f"{len(sizes)} queries of {sizes.min()} to {sizes.max()} items"
-        if judged.has_qid
-        else "one ranking of all items"
-    )
+    queries = _sizes_said(sizes) if judged.has_qid else "one ranking of all items"
     return Section(
         "What was trained",
         (
@@ -428,6 +424,13 @@ def features_section(
         figures.append(draw.draw(explanation.plot, str(explanation).partition("\n")[0]))
         text.append(_explanation_text(explanation, judged))
     return Section("What the model uses", tuple(text), tuple(tables), tuple(figures))
+
+
+def _sizes_said(sizes: IntArray) -> str:
+    """Return how many queries there are, and how many items they have."""
+    few, many = int(sizes.min()), int(sizes.max())
+    items = f"{few} to {many} items" if few < many else f"{few} item{'' if few == 1 else 's'}"
+    return f"{len(sizes)} {'query' if len(sizes) == 1 else 'queries'} of {items}"
 
 
 def _importance_rows(importance: FeatureImportance) -> list[list[str]]:
