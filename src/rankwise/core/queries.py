@@ -96,7 +96,7 @@ class Queries:
             return cls._from_hashables(values)
         if len(values) == 0:
             return cls(freeze(values), freeze(np.zeros(0, dtype=np.intp)))
-        changes = np.flatnonzero(values[1:] != values[:-1])
+        changes = (values[1:] != values[:-1]).nonzero()[0]
         if len(changes) == 0:
             return cls(freeze(values[:1].copy()), freeze(np.zeros(len(values), dtype=np.intp)))
         runs = np.append(0, changes + 1)
