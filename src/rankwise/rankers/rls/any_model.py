@@ -333,7 +333,7 @@ def leave_pair_out(
     pvalue = float("nan")
     if n_permutations > 0:
         shuffles = (problem.shuffled(rng) for _ in range(n_permutations))
-        shown = followed(shuffles, n_permutations, "permutations", shown=progress)
+        shown = followed(shuffles, n_permutations, "shuffled labels", shown=progress)
         null = np.array([judge(shuffle).value for shuffle in shown])
         pvalue = (1 + int(np.count_nonzero(null >= counts.value))) / (1 + n_permutations)
     return counts.estimate(confidence, n_done, pvalue, keep_leads=keep_leads)
@@ -474,7 +474,7 @@ class _PairProblem:
         n_skipped = 0
         pairs, leads = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
         for (g, h), (every, lead, skipped) in zip(
-            batches, followed(answers, len(batches), "leave_pair_out", shown=progress), strict=True
+            batches, followed(answers, len(batches), "pairs left out", shown=progress), strict=True
         ):
             # the wins of a tournament, for its ROC curve
             if met is not None:

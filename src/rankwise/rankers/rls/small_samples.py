@@ -342,7 +342,7 @@ def permutation_test(
     space = smallest_of(rows, kernel, data)
     batches = _shuffles(scores, data.queries, n_permutations, generator(random_state))
     n_batches = -(-(1 + n_permutations) // BATCH)
-    shown = followed(batches, n_batches, "permutation_test", shown=progress)
+    shown = followed(batches, n_batches, "shuffled labels", shown=progress)
     values = np.concatenate(
         [_best_values(space, replace(data, y=batch), grid, judged) for batch in shown]
     )
