@@ -361,7 +361,7 @@ def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Aud
     """Return the audit of a leaderboard made from a table."""
 
     def rate(
-        table: ComparisonTable, *, first: bool = False, clustered: bool = False
+        table: ComparisonTable, *, first: bool = rating.first, clustered: bool = False
     ) -> Leaderboard:
         other = replace(rating, clustered="question" if clustered else False, first=first)
         return other.of_comparisons(table)
