@@ -221,6 +221,12 @@ def test_a_matrix_is_a_leaderboard():
     assert_allclose(one.score, other.score, atol=1e-8)
 
 
+@pytest.mark.parametrize("name", ["plain", "halves"])
+def test_nobody_is_shown_first_in_a_matrix(name):
+    board = leaderboard(MATRICES[name][0], random_state=0)
+    assert "position bias" in board.audit().left_out
+
+
 # A row for each item of a match
 
 PAIR = {"match_id": [1, 1, 2, 2, 3, 3], "team": ["x", "y", "y", "z", "x", "z"]}
@@ -401,11 +407,11 @@ def test_what_surrounds_a_match_is_that_of_its_rows():
         "note": list("uvwxyz"),
     }
     found = read_comparisons(games, ComparisonColumns(covariates=("tokens",)))
-    assert found.names[found.first].tolist() == ["x", "x", "y"]
-    assert found.row.tolist() == [0, 4, 2]
+    assert found.names[found.first].tolist() == ["x", "z", "y"]
+    assert found.row.tolist() == [0, 5, 2]
     assert found.judge.names[found.judge.index].tolist() == ["a", "c", "b"]
     assert np.diff(np.sort(found.date)).tolist() == [1.0, 1.0]
-    assert found.covariates.ravel().tolist() == [6.0, -2.0, 0.0]
+    assert found.covariates.ravel().tolist() == [6.0, 2.0, 0.0]
     assert found.unread == ("note",)
     with pytest.raises(DataFileError, match="'note' for `judge` must say the same in both rows"):
         read_comparisons(games, ComparisonColumns(judge="note"))
@@ -414,6 +420,13 @@ def test_what_surrounds_a_match_is_that_of_its_rows():
         read_comparisons(pair, ComparisonColumns(controls=("size",)))
     # a person of each row is no judge of the match
     assert read_comparisons({**games, "judge": list("abcdef")}).judge is None
+
+
+def test_rows_of_a_match_have_no_order():
+    rng = np.random.default_rng(0)
+    ends = np.array([rng.permutation(4)[:2] for _ in range(60)]).ravel()
+    games = {"match_id": np.repeat(np.arange(60), 2), "team": ends, "score": rng.random(120)}
+    assert "position bias" in leaderboard(games, random_state=0).audit().left_out
 
 
 def test_who_plays_at_home_is_first():

@@ -263,13 +263,16 @@ def read_match_rows(
             f"Comparisons must be of two items: {found.most} rows have one {found.match}. Rank by "
             "`leaderboard`, or read rankings by `read_choices`."
         )
-    # both rows of each match, in the order of the table, or the home team first
+    # both rows of each match: the home team first, or else, since rows have no order, the winner
     bad = {number for number, _ in found.bad}
     kept = [k for k, rows in enumerate(found.rows) if k not in bad or len(rows) < 3]
     kept.sort(key=lambda k: found.rows[k][0])
     ends = np.array([(found.rows[k][0], found.rows[k][-1]) for k in kept])
     is_good = np.array([k not in bad for k in kept])
     ends, at_home = _home_first(found, ends)
+    if at_home is None:
+        is_behind = found.value[ends[:, 0]] < found.value[ends[:, 1]]
+        ends = np.where(is_behind[:, None], ends[:, ::-1], ends)
     context, made = _context(found, ends, is_good, given)
     # who was better; nothing where nobody says so
     items = np.array(found.names, dtype=object)
