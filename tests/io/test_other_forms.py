@@ -113,6 +113,10 @@ ODD_MATRICES = {
         {"": X_Y_Z, "x": ["", 60, 20], "y": [40, "", 10], "z": [80, 90, ""]},
         "may be percent",
     ),
+    "rounded percent": (
+        {"": X_Y_Z, "x": ["", 60, 20], "y": [41, "", 10], "z": [80, 90, ""]},
+        "may be percent",
+    ),
     "shares": (
         {"": X_Y_Z, "x": ["", 0.6, 0.2], "y": [0.4, "", 0.1], "z": [0.8, 0.9, ""]},
         "Shares do not say how many games",
@@ -244,7 +248,12 @@ MATCHES = {
     "names": ({**PAIR, "winner": ["x", "x", "draw", "draw", "z", "z"]}, DECIDED),
     "ranks": ({**PAIR, "rank": [1, 2, 1, 1, 2, 1]}, DECIDED),
     "places": ({**PAIR, "place": ["1st", "2nd", "1st", "1st", "2nd", "1st"]}, DECIDED),
-    "position": ({**PAIR, "Position": [1, 2, 1, 1, 4, 3]}, DECIDED),
+    "position": ({**PAIR, "Position": [1, 2, 1, 1, 2, 1]}, DECIDED),
+    "places of a larger field": ({**PAIR, "place": [4, 7, 2, 2, 4, 3]}, DECIDED),
+    "a rank that the scores confirm": (
+        {**PAIR, "rank": [1, 2, 1, 1, 2, 1], "score": [2, 1, 0, 0, 1, 3]},
+        DECIDED,
+    ),
     "flags": (
         {**PAIR, "won": [True, False, False, True, False, True]},
         {"x>y": 1, "z>y": 1, "z>x": 1},
@@ -325,6 +334,24 @@ ODD_MATCHES = {
     "places in words": ({**PAIR, "rank": ["A", "B", "A", "A", "B", "A"]}, "must hold places"),
     "scores in words": ({**PAIR, "score": list("ABAABA")}, "must hold numbers"),
     "nothing": ({**PAIR, "note": list("ABAABA")}, "must have a column of results"),
+    "seeds": ({**PAIR, "rank": [17, 4, 4, 9, 17, 9]}, "must hold places in a match_id"),
+    "seeds beside scores": (
+        {**PAIR, "rank": [1, 2, 1, 2, 2, 1], "score": [1, 2, 0, 0, 1, 3]},
+        "must say the same of who won: they do not in rows",
+    ),
+    "numbers that begin anew": (
+        {
+            "season": [1, 1, 2, 2, 1, 1],
+            "match_id": [1, 1, 1, 1, 2, 2],
+            "team": list("xyzwxz"),
+            "score": [2, 1, 0, 3, 1, 3],
+        },
+        "rows of several dates, seasons or rounds",
+    ),
+    "two dates": (
+        {**PAIR, "score": [2, 1, 0, 0, 1, 3], "date": ["2026-01-01"] * 3 + ["2026-01-02"] * 3},
+        "match_id 2 has rows of several dates",
+    ),
 }
 
 

@@ -144,7 +144,7 @@ def _refuse_other_numbers(names: list[str], wins: FloatArray) -> None:
             "A table of wins must hold whole numbers, or 1, ½ and 0 for single games: got "
             f"{wins[~whole][0]:g}. Shares do not say how many games there were. {REMEDY}"
         )
-    if len(total) > 2 and np.ptp(total) == 0.0 and total[0] == 100.0:
+    if len(total) > 2 and (np.abs(total - 100.0) <= 1.0).all():  # rounded ones too
         raise DataFileError(
             "A table of wins must hold counts: every two cells add up to 100, which may be "
             f"percent. {REMEDY}"
