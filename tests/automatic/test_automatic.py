@@ -772,6 +772,32 @@ def test_a_single_feature_is_a_family_with_a_direction():
         families._single(wide)
 
 
+def test_the_value_of_each_feature_by_itself_is_that_of_its_order(monkeypatch):
+    X, y, qid = drawn(n_queries=20)
+    X = np.round(X, 1)  # with ties
+    trial = AutoRanker(MEASURE, cv=3)._trial(X, TrainingData.of(len(y), y, qid), np.inf)
+    monkeypatch.setattr(families, "BLOCK_CELLS", len(y) + 1)  # feature by feature
+    for sign, values in zip((1.0, -1.0), trial.column_values, strict=True):
+        np.testing.assert_array_equal(values, trial.values(sign * X.T))
+    means = trial.column_values.mean(axis=2)
+    best = trial.best_column
+    assert means[int(best.is_down), best.at] == means.max() == best.value
+    # the family does not work them out again
+    for path, values in zip(families._single(trial), trial.column_values, strict=True):
+        np.testing.assert_array_equal(path.values, values)
+
+
+def test_what_learns_the_same_functions_as_a_family_far_behind_is_not_tried():
+    X, y, qid = drawn(n_queries=120)
+    X = X - X.mean(axis=0)
+    y = np.digitize(np.abs(X[:, 1]), [0.15, 0.35]).astype(float)  # which no line ranks
+    ranker = AutoRanker(MEASURE, cv=3, time_budget=None).fit(X, y, qid=qid)
+    notes = {entry.name: entry.note for entry in ranker.leaderboard_.entries if entry.note}
+    assert {"RankSVM", "linear DORM"} <= set(notes) <= {"RankSVM", "linear DORM", "Gaussian DORM"}
+    assert "linear RankRLS is " in notes["RankSVM"]
+    assert all(note.endswith("standard errors behind the best") for note in notes.values())
+
+
 def test_few_items_are_held_out_in_more_folds():
     for n_queries, n_folds in ((40, 10), (1000, 5), (2000, 3)):
         X, y, qid = drawn(n_queries=n_queries)

@@ -514,7 +514,7 @@ class AutoRanker(SumOfRankers):
                 for number, family in enumerate(FAMILIES):
                     if self._is_over(board, on_step, number, family):
                         break
-                    board.tried.append(try_family(family, trial, memory))
+                    board.tried.append(try_family(family, board, memory))
             except KeyboardInterrupt:
                 if not board.known:
                     raise
