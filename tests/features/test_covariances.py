@@ -32,6 +32,8 @@ def test_contraction_equals_finite_differences(kernel, other):
     M = RNG.normal(size=(len(A), len(other)))
     expected = slopes(kernel, lambda k: np.sum(M * k(A, other)))
     np.testing.assert_allclose(kernel.weighted_gradient(A, other, M), expected, atol=1e-7)
+    with_matrix = kernel.weighted_gradient(A, other, M, kernel(A, other))
+    np.testing.assert_allclose(with_matrix, expected, atol=1e-7)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -404,7 +404,13 @@ class Covariance(ParametricKernel):
         """Return this covariance with other parameters."""
         return replace(self, terms=with_theta(self.terms, theta))
 
-    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(
+        self,
+        A: FloatArray,
+        B: FloatArray,
+        M: FloatArray,
+        K: FloatArray | None = None,  # noqa: ARG002
+    ) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
         parts: list[Any] = []
         for term, a, b in self._columns(A, B):
@@ -589,7 +595,13 @@ class WithCircles(ParametricKernel):
         kernel = self.kernel.with_theta(theta[:n_kernel])
         return replace(self, kernel=kernel, cyclic=self.cyclic.with_theta(theta[n_kernel:]))
 
-    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(
+        self,
+        A: FloatArray,
+        B: FloatArray,
+        M: FloatArray,
+        K: FloatArray | None = None,  # noqa: ARG002
+    ) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
         by_scores = np.zeros(len(self.kernel.theta))
         for a, b, mask in self._sides(A, B):

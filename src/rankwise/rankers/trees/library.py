@@ -3,15 +3,13 @@
 from importlib.util import find_spec
 from typing import Any
 
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import extra
 
 
 def lightgbm(what: str) -> Any:
     """Return the library; say what needs it where it is missing."""
-    try:
+    with extra(what, "lightgbm", "trees"):
         import lightgbm as library  # noqa: PLC0415
-    except ImportError as error:  # pragma: no cover - depends on the installation
-        raise MissingExtraError(what, "lightgbm", "trees") from error
     return library
 
 
