@@ -170,10 +170,10 @@ class Fit(RawCommand, GroupCommand, ClusterCommand):
 
     With queries this is AutoRanker: it tries linear and kernel rankers and trees,
     adds up those that are better together by NDCG @ 10, and prints a value on data
-    that no choice has seen. Otherwise, or with --validate, --workers or --cluster,
-    it is a linear RankRLS with the best alpha, judged by leaving out each pair of
-    items. With --for it is the better one of trees and a linear ranker, which
-    engines can run.
+    that no choice has seen. With --workers or --cluster it tries linear rankers.
+    Without queries, or with --validate, it is a linear RankRLS with the best alpha,
+    judged by leaving out each pair of items. With --for it is the better one of
+    trees and a linear ranker, which engines can run.
 
     For example: rankwise fit train.txt -o model
     """
