@@ -164,7 +164,7 @@ def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: Share = 0.95) -
     Notes
     -----
     The ranker is taken as given: the interval reflects the choice of test items, not of training
-    items. For an AUC of held-out items see `leave_pair_out_auc`.
+    items. For an AUC of held-out items see `leave_pair_out`.
 
     Examples
     --------

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
@@ -22,6 +22,7 @@ from rankwise.core.display import (
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import AtMost, Count, check_call
 from rankwise.core.queries import Queries
+from rankwise.io.feature_columns import columns_kept, word_in_form
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
@@ -79,6 +80,9 @@ class Explanation(Result):
         How the contributions were found.
     item_a, item_b : str
         The names of both items, if they have any.
+    forms : mapping of str to str
+        How the numbers of features were written in the table, such as dates or prices; they are
+        shown like that.
 
     Examples
     --------
@@ -101,6 +105,7 @@ class Explanation(Result):
     method: str
     item_a: str = ""
     item_b: str = ""
+    forms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lead(self) -> float:
@@ -127,7 +132,9 @@ class Explanation(Result):
         order = np.argsort(-np.abs(self.contributions), kind="stable")
         for at in order[:MOST_SHOWN]:
             error = [] if self.is_exact else [f"{self.standard_errors[at]:.2g}"]
-            values = [_shown(self.features_a[at]), _shown(self.features_b[at])]
+            form = self.forms.get(self.names[at], "")
+            other = _shown(self.features_b[at], form, is_mean=self.b is None)
+            values = [_shown(self.features_a[at], form), other]
             rows.append([self.names[at], f"{self.contributions[at]:+.4g}", *error, *values])
         rest = order[MOST_SHOWN:]
         if len(rest):
@@ -279,6 +286,7 @@ def explain(
         method=how if errors.any() or not how.startswith("sampled") else ENUMERATED,
         item_a="" if item_names is None else str(item_names[a]),
         item_b="" if item_names is None or b is None else str(item_names[b]),
+        forms=dict(columns_kept(getattr(ranker, "table_columns_", {}), ()).forms),
     )
 
 
@@ -493,10 +501,10 @@ def _known_means(rows: FloatArray) -> FloatArray:
     return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, form: str, *, is_mean: bool = False) -> str:
     if isinstance(value, str):
         return short_label(value)
-    return "blank" if is_missing(value) else brief(value)
+    return "blank" if is_missing(value) else word_in_form(float(value), form, is_mean=is_mean)
 
 
 def _predict(ranker: Any, rows: FloatArray, qid: Any = None) -> FloatArray:

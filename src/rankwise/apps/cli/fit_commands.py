@@ -181,7 +181,12 @@ class Fit(RawCommand, GroupCommand, ClusterCommand):
     engine: Annotated[
         Literal["elasticsearch", "opensearch", "solr", "vespa", "ranklib", "xgboost", "lightgbm"]
         | None,
-        option("Choose among what this engine can run, and say what that costs.", None, "--for"),
+        option(
+            "Choose among what this engine can run, and say what that costs: elasticsearch, "
+            "opensearch, solr, vespa, ranklib, xgboost or lightgbm.",
+            "ENGINE",
+            "--for",
+        ),
     ] = None
 
     def run(self) -> None:
@@ -396,7 +401,7 @@ class FitFactorization(Command):
         column("Column that says how often an item was chosen, if not plays, clicks, ..."),
     ] = None
     held_out: Annotated[
-        float, option("Share of every user's ratings to measure the model on; 0 for none.")
+        float, option("Share of every user's ratings to measure the model on; 0 for none.", "SHARE")
     ] = 0.2
     recommend: NewTable = None
     top: Number = None

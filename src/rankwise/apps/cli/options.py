@@ -68,7 +68,7 @@ Tastes: TypeAlias = Annotated[
     bool, option("Learn an order for every judge, around a common one.", None, "--tastes")
 ]
 HalfLife: TypeAlias = Annotated[
-    float | None, option("Days after which the weight of an answer is halved; needs dates.")
+    float | None, option("Days after which the weight of an answer is halved; needs dates.", "DAYS")
 ]
 
 # Columns

@@ -314,7 +314,7 @@ def leaderboard(command: LeaderboardCommand, read: Reader = read_file) -> None:
         pairs = table if isinstance(table, ComparisonTable) else None
         name = command.comparisons.stem.replace("_", " ").replace("-", " ").strip()
         title = f"Leaderboard: {name}" if name else "Leaderboard"
-        page = rankwise.leaderboard_report(board, pairs, title=title, categories=categories)
+        page = rankwise.make_report(board, pairs, title=title, categories=categories)
         page.save(command.output)
     else:
         text = shown.format(KINDS[command.output.suffix.lower()])
