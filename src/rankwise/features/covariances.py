@@ -287,9 +287,11 @@ class SquaredExponential(ParametricKernel):
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with other parameters."""
-        amplitude, *lengths = np.exp(theta).tolist()
+        amplitude, *lengths = values = np.exp(theta).tolist()
         effect = lengths.pop() if self.item_effect > 0.0 else 0.0
         length = lengths[0] if self._is_common else tuple(lengths)
+        if not 0.0 < min(values) <= max(values) < np.inf:
+            return type(self)(amplitude, length, effect)  # which refuses them
         return unchecked(type(self), amplitude=amplitude, length_scale=length, item_effect=effect)
 
     def weighted_gradient(
