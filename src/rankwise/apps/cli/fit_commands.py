@@ -84,6 +84,14 @@ class RawCommand(FitCommand, ABC):
         column("Column of dates: choose and measure on later queries than were learned from."),
     ] = None
 
+    folds_by: Annotated[
+        str | None,
+        column(
+            "Column of what must be new in held-out queries, such as the item or the user; by "
+            "default rows with the same features."
+        ),
+    ] = None
+
     monotone: Annotated[
         str | None,
         option(
@@ -95,8 +103,11 @@ class RawCommand(FitCommand, ABC):
 
     @property
     def layout(self) -> DataLayout:
-        """How to read the data files: the column of dates is no feature."""
+        """How to read the data files: columns of dates and of what must be new are no features."""
         layout = without(super().layout, self.time)
+        roles = [name.casefold() for name in (layout.qid, layout.item) if name is not None]
+        if self.folds_by is not None and self.folds_by.casefold() not in roles:
+            layout = without(layout, self.folds_by)
         return replace(layout, categories=column_names(self.categories) or ())
 
 

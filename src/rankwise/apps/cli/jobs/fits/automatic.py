@@ -38,9 +38,9 @@ def fit(command: Fit) -> None:
         _search(command, problem)
         return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
-    for name in ("time", "monotone"):
+    for name in ("time", "folds-by", "monotone"):
         refuse_if(
-            getattr(command, name) is not None,
+            getattr(command, name.replace("-", "_")) is not None,
             f"--{name} must come with queries, and without --validate: one ranking of all items "
             "is linear, and leaves out each of its pairs in turn. Leave it out, or use rankwise "
             "fit auto.",
@@ -70,7 +70,8 @@ def _search(command: RawCommand, problem: FitInput) -> None:
     given["monotone"] = _directions(command.monotone, problem.data)
     ranker = rankwise.AutoRanker(command.measure or usual, **given)
     dates = None if command.time is None else read_words(command.train, command.time, "time")
-    ranker.fit(problem.data.X, **problem.preferences, time=dates)
+    apart = command.folds_by and read_words(command.train, command.folds_by, "folds-by")
+    ranker.fit(problem.data.X, **problem.preferences, time=dates, folds_by=apart)
     ranker.set_params(progress=False)  # of this run, and not of the model
     remember_columns(ranker, problem.data)
     save_and_report(command, ranker, time.perf_counter() - start)
@@ -86,6 +87,7 @@ def save_and_report(command: FitCommand, ranker: Any, seconds: float) -> None:
             values = {"value": honest.value, "low": honest.low, "high": honest.high}
         found = {"measure": honest.measure, "n_queries": honest.n_queries, **values}
         names = {"ranker": "AutoRanker", "model": str(command.output)}
+        found |= {"unseen": honest.unit, "repeated_share": ranker.repeated_share_}
         reading = list(ranker.reading_)
         print_json({**names, "honest_value": found, "reading": reading, "seconds": seconds})
     else:
