@@ -25,6 +25,9 @@ NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
 WORD_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 """Types of columns that hold names."""
 
+FEWEST_ROWS = 3
+"""Rows up to which an array may be read in two ways, and is looked at entry by entry."""
+
 AnyColumn: TypeAlias = NDArray[Any] | nw.Series[Any]
 """A column as it comes: an array without words in NumPy's own form, or a column of a frame."""
 
@@ -141,10 +144,17 @@ def names_of_columns(source: Any) -> list[str]:
 
 def _columns_of_rows(rows: Any) -> dict[str, Any]:
     """Return the columns of an array or a sequence of tuples with two or three entries."""
-    if type(rows) is np.ndarray and rows.ndim == 2 and len(rows) and rows.dtype.kind in "USbiuf":
+    is_array = type(rows) is np.ndarray and rows.ndim == 2 and rows.dtype.kind in "USbiuf"
+    if is_array and len(rows) > FEWEST_ROWS:
         return dict(zip(_names_of({rows.shape[1]}), map(_vector, rows.T), strict=True))
     listed = _rows_of(rows)
     names = _names_of(set(map(len, listed)))
+    if _may_be_a_matrix(listed):
+        raise InvalidInputError(
+            "Three rows of three numbers with a diagonal of 0 must say what they are: they can be "
+            "read as (a, b, who won), and as a table of wins. Give a dictionary of columns a, b "
+            "and result, or a frame of wins whose rows and columns have the same names."
+        )
     # one list after the other: to unpack all rows into `zip` takes ten times as long
     return {name: _vector([row[k] for row in listed]) for k, name in enumerate(names)}
 
@@ -173,6 +183,14 @@ def _rows_of(rows: Any) -> list[tuple[Any, ...]]:
             f"(winner, loser) or (a, b, who won): got {type(rows).__name__}."
         ) from error
     return listed
+
+
+def _may_be_a_matrix(rows: list[tuple[Any, ...]]) -> bool:
+    """Tell whether three rows may be a table of the wins of three items."""
+    if len(rows) != 3 or len(rows[0]) != 3:
+        return False
+    numbers = all(isinstance(x, int | float | np.number) for row in rows for x in row)
+    return numbers and not any(row[place] for place, row in enumerate(rows))
 
 
 def _vector(values: Any) -> NDArray[Any]:

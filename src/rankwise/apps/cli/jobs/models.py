@@ -261,18 +261,28 @@ def explain(command: ExplainCommand) -> None:
     print_json({**scores, "lead": found.lead, **shares})
 
 
+MOST_NAMED = 5
+"""Rows of one item that a message names."""
+
+
 def _row(command: ExplainCommand, data: RankingData, flag: str, text: str) -> int:
     """Return the row that a number or the name of an item stands for."""
     names = [] if data.items is None else [str(name) for name in data.items.tolist()]
     if text.isdigit() and int(text) < data.n_items:
         return int(text)
-    if names.count(text) != 1:
-        known = ", or the name of one item" if names else ""
-        raise InvalidInputError(
-            f"{flag} must be a row of {named(command.data)}, 0 to {data.n_items - 1}{known}: got "
-            f"{text}.{hint(text, names)}"
-        )
-    return names.index(text)
+    if names.count(text) == 1:
+        return names.index(text)
+    known = ", or the name of one item" + ("" if names else " from a column of names (--item)")
+    if text in names:
+        rows = [str(row) for row, name in enumerate(names) if name == text]
+        more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+        advice = f", which stands in the rows {', '.join(rows[:MOST_NAMED])}{more}. Give a row."
+    else:
+        advice = f".{hint(text, names)}"
+    raise InvalidInputError(
+        f"{flag} must be a row of {named(command.data)}, 0 to {data.n_items - 1}{known}: got "
+        f"{text}{advice}"
+    )
 
 
 def report(command: ReportCommand) -> None:
