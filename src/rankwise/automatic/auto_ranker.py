@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.board import Board, try_family
-from rankwise.automatic.families import FAMILIES, MANY_CELLS, Family, Trial
+from rankwise.automatic.families import FAMILIES, MANY_CELLS, Family, Trial, judged_groups
 from rankwise.automatic.from_comparisons import (
     PAIR_FAMILIES,
     PairBoard,
@@ -24,6 +24,13 @@ from rankwise.automatic.from_comparisons import (
     try_pair_family,
 )
 from rankwise.automatic.next_query import NextQuery
+from rankwise.automatic.repeats import (
+    LEAST_REPEATED,
+    OF_NEW_GROUPS,
+    OF_NEW_ITEMS,
+    NewItems,
+    held_together,
+)
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
@@ -32,7 +39,7 @@ from rankwise.automatic.sum_of_rankers import (
     fit_preparation,
     prepared_without,
 )
-from rankwise.core.arrays import BoolArray, FloatArray
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.comparisons.dates import as_days
 from rankwise.core.errors import (
     ConvergenceWarning,
@@ -42,7 +49,7 @@ from rankwise.core.errors import (
 from rankwise.core.namespaces import memory_of_host, on_host
 from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, checked
 from rankwise.core.queries import Queries, TrainingData
-from rankwise.core.storable import Counted
+from rankwise.core.storable import Counted, Finite
 from rankwise.io.data import is_date
 from rankwise.io.feature_columns import DATES, columns_kept
 from rankwise.io.frames import read_columns
@@ -155,6 +162,8 @@ class AutoRanker(SumOfRankers):
         Why the search ended.
     is_of_comparisons_ : bool
         Whether it learned from `pairs`.
+    repeated_share_ : float
+        The share of the rows whose item, in the sense of `folds_by`, stands in several queries.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
         As in `RankRLS`.
 
@@ -196,6 +205,7 @@ class AutoRanker(SumOfRankers):
     best_alone_: RankerEntry
     ending_reason_: str
     is_of_comparisons_: bool
+    repeated_share_: Annotated[float, Finite()]
     next_query_: NextQuery | None
 
     def __init__(
@@ -231,6 +241,7 @@ class AutoRanker(SumOfRankers):
         sample_weight: ArrayLike | None = None,
         *,
         time: Any = None,
+        folds_by: Any = None,
         pairs: Any = None,
         pair_weight: ArrayLike | None = None,
         **others: Never,
@@ -252,6 +263,13 @@ class AutoRanker(SumOfRankers):
             X that holds them. Every choice is then made on later queries than were learned from,
             and `honest_value_` measured on later ones still. Queries of the same date stay
             together, and a query is as late as the latest of its items.
+        folds_by : (n_items,) or str, optional
+            What must be new in held-out queries, such as the item or the user of each row; or the
+            column of X that holds it. Queries that share a value are held out together or, if
+            nearly all do, without learning from rows of their values in other queries. By default
+            rows with the same features, as far as those differ inside queries, are such an item if
+            they stand in several queries and enough is left without them; give the queries to hold
+            out queries of known items.
         pairs : (n_pairs, 2), or comparisons by name as in `read_comparisons`, optional
             Comparisons in place of `y`: rows of X, winner first. RankRLS, RankSVM, `PreferenceGP`
             and trees are then chosen among and added up by the log-loss of held-out comparisons,
@@ -263,17 +281,21 @@ class AutoRanker(SumOfRankers):
         given = checked(self)
         budget = float("inf") if given.time_budget is None else given.time_budget
         deadline = thread_time() + budget
-        (dates,) = read_columns(X, time=time)
-        dates_in = (time,) if isinstance(time, str) else ()
-        raw = RawColumns(given.features, given.categories, dates_in)
+        dates, apart = read_columns(X, time=time, folds_by=folds_by)
+        roles = [name for name in (time, folds_by) if isinstance(name, str)]
+        roles = [name for name in roles if not (isinstance(qid, str) and name == qid)]
+        raw = RawColumns(given.features, given.categories, tuple(dict.fromkeys(roles)))
         given_pairs = {"pairs": pairs, "pair_weight": pair_weight}
         rows, data = read_training(self, X, y, qid, sample_weight, **given_pairs, raw=raw)
         self.is_of_comparisons_ = not data.is_scored
         if not data.is_scored:
-            if dates is not None:
-                raise InvalidInputError(
-                    "`time` must come with scores `y`: got comparisons (`pairs`). Leave it out."
-                )
+            for name, values in (("time", dates), ("folds_by", apart)):
+                if values is not None:
+                    raise InvalidInputError(
+                        f"`{name}` must come with scores `y`: got comparisons (`pairs`). Leave it "
+                        "out."
+                    )
+            self.repeated_share_ = 0.0
             self._fit_comparisons(rows, data, deadline)
             return self
         data.single_output("Fit one AutoRanker per output.")
@@ -285,7 +307,11 @@ class AutoRanker(SumOfRankers):
         days = None if dates is None else _days(on_host(dates), data.n_items)
         # encode categories, fill blanks, draw the folds
         self.preparation_, prepared_rows = fit_preparation(rows, data, crosses=True)
-        trial = given._trial(prepared_rows, data, deadline, days)
+        new = None if apart is None else NewItems.of_values(on_host(apart), data)
+        if new is None and data.has_qid and days is None:
+            new = NewItems.of_rows(rows, data)  # rows with the same features are the same item
+        self.repeated_share_ = 0.0 if new is None else new.repeated_share
+        trial = given._trial(prepared_rows, data, deadline, days, new)
         crosses = tuple(crosses_of(self.preparation_))
         trial = replace(trial, monotone=self._directions(), crosses=crosses)
         # for each fold, rows that were encoded without its scores
@@ -448,27 +474,35 @@ class AutoRanker(SumOfRankers):
         return [f"feature {j}" for j in numbers] if given is None else [str(name) for name in given]
 
     def _trial(
-        self, X: FloatArray, data: TrainingData, deadline: float, days: FloatArray | None = None
+        self,
+        X: FloatArray,
+        data: TrainingData,
+        deadline: float,
+        days: FloatArray | None = None,
+        new: NewItems | None = None,
     ) -> Trial:
         """Draw the folds: of queries, or of the items of one global ranking; in time, if given."""
         rng, measure = generator(self.random_state), as_measure(self.measure)
-        groups = data.queries.index if data.has_qid else np.arange(data.n_items)
-        if int(groups.max()) == 0:
+        by_query = held_together(data)
+        if int(by_query.max()) == 0:
             raise InvalidInputError(
                 "AutoRanker must have at least 2 queries to hold one out: got 1. Leave out `qid` "
                 "to hold out items."
             )
-        if days is None and self.cv is None and data.has_qid and X.size >= MANY_CELLS:
-            folds = Folds.at_once(HELD_OUT, groups, rng)
-        elif days is None:
+
+        def draw(groups: IntArray, most: bool) -> Folds:
+            if days is not None:
+                return Folds.forward(self.cv or FOLDS[0], groups, days)
+            if self.cv is None and data.has_qid and X.size >= MANY_CELLS:
+                return Folds.at_once(HELD_OUT, groups, rng)
             wanted = min(ITEMS_OF_FOLDS // data.n_items, CELLS_OF_FOLDS // max(X.size, 1))
-            folds = Folds.random(self.cv or int(np.clip(wanted, *FOLDS)), groups, rng)
-        else:
-            folds = Folds.forward(self.cv or FOLDS[0], groups, days)
-        held = np.flatnonzero(folds.fold >= 0)
-        judged = data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
+            few = FOLDS[1] if most else int(np.clip(wanted, *FOLDS))
+            return Folds.random(self.cv or few, groups, rng)
+
+        folds, of_new = (draw(by_query, False), "") if new is None else new.folds(by_query, draw)
+        judged = judged_groups(data, folds)
         seed = int(rng.integers(2**31 - 1))
-        return Trial(X, data, folds, judged, measure, seed, deadline)
+        return Trial(X, data, folds, judged, measure, seed, deadline, new=of_new)
 
     def _search(self, trial: Trial) -> Board:
         """Try one family after another until all are tried or time is up."""
@@ -540,6 +574,7 @@ class AutoRanker(SumOfRankers):
                 "The table's values are of settings chosen on the same queries: trust the first "
                 "line.",
                 *self._said_of_time(),
+                *self._said_of_repeats(),
             ]
         )
 
@@ -560,6 +595,25 @@ class AutoRanker(SumOfRankers):
         return [
             f"The column {dates[0]} holds dates: name it as `time` (--time) to choose and to "
             "measure on later queries than were learned from."
+        ]
+
+    def _said_of_repeats(self) -> list[str]:
+        """Say whether held-out queries hold items that were learned from."""
+        repeated = f"{self.repeated_share_:.0%} of the rows stand in several queries"
+        if self.honest_value_.unit.endswith(OF_NEW_ITEMS):
+            return [
+                f"{repeated}. Nothing was learned from the rows of held-out queries, wherever they "
+                "stand: the values are those of queries of new items. For queries of known items, "
+                "name the queries as `qid` and as `folds_by` (--qid and --folds-by)."
+            ]
+        if self.honest_value_.unit.endswith(OF_NEW_GROUPS) or (
+            self.repeated_share_ < LEAST_REPEATED
+        ):
+            return []
+        return [
+            f"{repeated}, too many to learn without those of held-out queries: the values are "
+            "those of queries of known items, and may be too high for new ones. Hold queries of "
+            "new items out, and evaluate them."
         ]
 
     def _columns_of_dates(self) -> list[str]:

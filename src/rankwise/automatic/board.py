@@ -9,10 +9,10 @@ from typing import Self, final
 import numpy as np
 import scipy
 
-from rankwise.automatic.families import MANY_CELLS, Family, SettingsPath, Trial
+from rankwise.automatic.families import MANY_CELLS, Family, SettingsPath, Trial, judged_groups
 from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.errors import InvalidInputError, RankwiseError
 from rankwise.measures.evaluation import paired_test
 from rankwise.measures.honest_value import HonestValue
@@ -58,6 +58,11 @@ class Tried:
         ]
         path = int(np.argmax([m.max() for m in means]))
         return path, int(np.argmax(means[path]))
+
+    def of_rows(self, among: BoolArray, trial: Trial) -> Self:
+        """Return the same of some of the judged items, which are those of a trial."""
+        paths = tuple(replace(p, scores=p.scores[:, among]) for p in self.paths)
+        return replace(self, paths=paths, values=tuple(trial.values(p.scores) for p in paths))
 
 
 def _smoothed(means: FloatArray, *, is_grid: bool) -> FloatArray:
@@ -207,10 +212,30 @@ class Board:
         # nested: choose by the other folds or, in time, by the earlier ones; measure on this one
         forward, fold = trial.folds.is_forward, trial.fold_of_query
         for k in range(1 if forward else 0, trial.folds.n_folds):
-            choice = self.choice((fold < k if forward else fold != k).astype(float))
             out = fold[trial.judged.index] == k
-            scores[out] = choice.scores[out]
+            if trial.folds.apart is None:
+                choice = self.choice((fold < k if forward else fold != k).astype(float))
+                scores[out] = choice.scores[out]
+            else:
+                scores[out] = self._scores_chosen_apart(k)[out]
         return scores
+
+    def _scores_chosen_apart(self, fold: int) -> FloatArray:
+        """Choose by rows of the other folds whose items are not in this one, and score all."""
+        trial = self.trial
+        folds = replace(trial.folds, is_at_once=False)
+        kept = folds.learned_from(fold) & (folds.fold >= 0)
+        folds = replace(folds, fold=np.where(kept, folds.fold, -1))
+        part = replace(trial, folds=folds, judged=judged_groups(trial.data, folds))
+        among = kept[trial.judged_rows]
+        others = type(self)(part, [entry.of_rows(among, part) for entry in self.known])
+        choice = others.choice()
+        whole = {entry.family.name: entry for entry in self.known}
+        parts = [
+            whole[entry.family.name].paths[path].scores[setting]
+            for entry, (path, setting) in zip(others.known, choice.settings, strict=True)
+        ]
+        return (choice.shares / choice.scales) @ np.stack(parts)
 
     def unseen_values(self, scores: FloatArray | None = None) -> FloatArray:
         """Return the values of unseen scores in every query, NaN where there are none."""
@@ -231,6 +256,7 @@ class Board:
         """Return the mean of unseen values, with its interval."""
         unit = "queries" if self.trial.data.has_qid else "parts of the items"
         unit = f"later {unit}" if self.trial.folds.is_forward else unit
+        unit = f"{unit} {self.trial.new}".rstrip()
         n_known = int(np.count_nonzero(~np.isnan(unseen)))
         found = self._mean_and_interval(unseen) if n_known else (float("nan"),) * 3
         return HonestValue(str(self.trial.measure), *found, n_known, unit)
@@ -259,9 +285,12 @@ class Board:
         n_known = max(int(np.count_nonzero(weight)), 2)
         spread = np.nan_to_num(values - mean) * share
         error = float(np.sqrt(np.square(spread).sum() * n_known / (n_known - 1)))
+        # queries that share items say as much as fewer queries of distinct ones
+        n_distinct = max(n_known * self.trial.distinct_share, 2.0)
+        error *= float(np.sqrt(n_known / n_distinct))
         # rankers that learned from few queries differ from one draw of these to the next
-        error *= float(np.sqrt(1.0 + FEW_QUERIES / n_known))
-        reach = error * float(scipy.special.stdtrit(n_known - 1, COVERED))
+        error *= float(np.sqrt(1.0 + FEW_QUERIES / n_distinct))
+        reach = error * float(scipy.special.stdtrit(n_distinct - 1.0, COVERED))
         # no ranker is worse than the worst order, or better than the best
         worst, best = weighted_mean(self.trial.limits, weight)
         low, high = min(mean, max(mean - reach, worst)), max(mean, min(mean + reach, best))

@@ -130,6 +130,8 @@ class Trial:
         The features in which scores may only rise (1) or fall (-1); 0 for others. May be shorter.
     crosses : tuple of int
         The features that come with crosses of categories.
+    new : str
+        What is new in held-out queries besides themselves, such as "of new items".
     """
 
     X: FloatArray
@@ -142,6 +144,7 @@ class Trial:
     without: tuple["Trial", ...] = ()
     monotone: tuple[int, ...] = ()
     crosses: tuple[int, ...] = ()
+    new: str = ""
 
     def for_fold(self, fold: int) -> "Trial":
         """Return the trial whose rows a fold is held out of."""
@@ -259,6 +262,15 @@ class Trial:
         fold[self.judged.index] = self.folds.fold[self.judged_rows]
         return fold
 
+    @cached_property
+    def distinct_share(self) -> float:
+        """The share of the judged items that are distinct, of those that stand in queries anew."""
+        if self.folds.apart is None:
+            return 1.0
+        items = self.folds.apart[self.judged_rows]
+        known = items[items >= 0]
+        return float((len(items) - len(known) + len(np.unique(known))) / max(len(items), 1))
+
     def values(self, scores: FloatArray) -> FloatArray:
         """Return the values of scores of the judged items in every query; larger is better."""
         tied = equal_ties(scores[:, :, None], self.judged.index, np.zeros(len(scores)))[:, :, 0]
@@ -301,6 +313,12 @@ class Trial:
     def pipeline(self, kind: FeatureSet, ranker: Ranker) -> RankerPipeline:
         """Put transformers before a ranker that was fitted to their output."""
         return join_fitted([*self.steps(kind), ranker], self.X, self.data)
+
+
+def judged_groups(data: TrainingData, folds: Folds) -> Queries:
+    """Return the groups of held-out items: the queries or, without queries, the folds."""
+    held = np.flatnonzero(folds.fold >= 0)
+    return data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
 
 
 def _fit_transform(step: Any, rows: FloatArray, data: TrainingData) -> tuple[Any, FloatArray]:
@@ -619,11 +637,13 @@ def _kernel_bytes(n_features: int) -> int:
     return _row_bytes(n_features) + 8 * 8 * N_BASIS
 
 
+SINGLE_FEATURE = Family("single feature", _single, _row_bytes)
+
 FAMILIES = (
     Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes,
            is_quick=True),
     Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes, True, is_quick=True),
-    Family("single feature", _single, _row_bytes),
+    SINGLE_FEATURE,
     Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes,
            is_quick=True),
     Family("RankSVM", _hinge("scaled"), _row_bytes),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +26,11 @@ def decimals(value: float | None, digits: int = 4) -> str:
         return "-"
     text = f"{value:.{digits}f}"
     return text if abs(value) < 1e5 else f"{value:.{digits}g}"
+
+
+def between(low: float, high: float, digits: int = 3) -> str:
+    """Return the two ends of an interval."""
+    return f"{decimals(low, digits)} to {decimals(high, digits)}"
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -73,10 +78,8 @@ def html_table(rows: Sequence[Row], caption: str) -> str:
 
 def data_frame(columns: Mapping[str, Any]) -> Any:
     """Return columns as a pandas data frame; pandas is needed here and nowhere else."""
-    try:
+    with extra("A data frame", "pandas", "frames"):
         import pandas  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("A data frame", "pandas", "frames") from error
     return pandas.DataFrame(dict(columns))
 
 
@@ -161,10 +164,8 @@ def plain(value: Any) -> Any:
 
 def new_axes() -> Any:
     """Return axes to draw on; matplotlib is needed here and nowhere else."""
-    try:
+    with extra("Plotting", "matplotlib", "plot"):
         from matplotlib import pyplot as plt  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Plotting", "matplotlib", "plot") from error
     return plt.subplots()[1]
 
 
@@ -173,12 +174,16 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
-def draw_interval(ax: Any, value: float, low: float, high: float, label: str) -> None:
-    """Draw one value with its interval, along the horizontal axis."""
+def draw_interval(
+    ax: Any, value: float, low: float, high: float, label: str, chance: float | None = None
+) -> None:
+    """Draw one value with its interval along the horizontal axis, next to that of chance."""
     ends = [[max(value - low, 0.0)], [max(high - value, 0.0)]]
     ax.errorbar([value], [0], xerr=ends, marker="o", capsize=4)
     ax.set_yticks([])
     ax.set_xlabel(label)
+    if chance is not None:
+        ax.axvline(chance, linestyle="--", color="grey")
 
 
 def label_bars(ax: Any, names: Sequence[str]) -> None:

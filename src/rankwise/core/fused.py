@@ -6,7 +6,7 @@ from functools import cache, partial
 from math import log
 from typing import Any
 
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import MissingExtraError, extra
 from rankwise.core.namespaces import BLOCK_ENTRIES, Array, exp_in_place, namespace_of, zeros
 
 FUSED_FEATURES = 128
@@ -119,11 +119,9 @@ def fused_exp_product() -> Callable[..., Array]:
 
 def _compiled_kernel() -> Any:
     """Return the kernel, which Triton compiles where it is first called."""
-    try:
+    with extra("Summing exponentials in one kernel", "triton", "gpu"):
         import triton  # noqa: PLC0415
         import triton.language as tl  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Summing exponentials in one kernel", "triton", "gpu") from error
 
     @triton.jit
     def add_product(  # type: ignore[no-untyped-def]

@@ -193,6 +193,17 @@ class Queries:
         """Give each item the value of its query."""
         return np.asarray(values)[self.index]
 
+    def best_first(self, scores: NDArray[Any], k: int | None = None) -> IntArray:
+        """Return the items query by query, best first, at most k of each; equal ones as given."""
+        order = np.lexsort((-scores, self.index))
+        return order if k is None else order[self.ranks(order)[order] <= k]
+
+    def ranks(self, order: IntArray) -> IntArray:
+        """Return the rank of each item in its query, from 1, given the items in ranked order."""
+        ranks = np.empty_like(order)
+        ranks[order] = 1 + np.arange(len(order)) - self.starts[self.index[order]]
+        return ranks
+
     def take(self, rows: IntArray) -> Self:
         """Keep only the given items; queries left without items disappear."""
         kept, index = np.unique(self.index[rows], return_inverse=True)

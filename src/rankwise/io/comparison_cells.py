@@ -156,8 +156,22 @@ def _columns_of_rows(rows: Any) -> dict[str, Any]:
             "Rows of comparisons must be (winner, loser) or (a, b, who won), all of one length: "
             f"got lengths {sorted(lengths)}."
         )
+    if _may_be_a_matrix(listed):
+        raise InvalidInputError(
+            "Three rows of three numbers with a diagonal of 0 must say what they are: they can be "
+            "read as (a, b, who won), and as a table of wins. Give a dictionary of columns a, b "
+            "and result, or a frame of wins whose rows and columns have the same names."
+        )
     names = ("winner", "loser") if lengths == {2} else ("a", "b", "result")
     return dict(zip(names, map(_vector, zip(*listed, strict=True)), strict=True))
+
+
+def _may_be_a_matrix(rows: list[tuple[Any, ...]]) -> bool:
+    """Tell whether three rows may be a table of the wins of three items."""
+    if len(rows) != 3 or len(rows[0]) != 3:
+        return False
+    numbers = all(isinstance(x, int | float | np.number) for row in rows for x in row)
+    return numbers and not any(row[place] for place, row in enumerate(rows))
 
 
 def _vector(values: Any) -> NDArray[Any]:

@@ -46,6 +46,7 @@ def described(
     names = {str(name) for name in table.names.tolist()}
     said = {cell: outcome for cell, outcome in words.items() if cell not in names}
     lines = [f"items: {roles.first} and {roles.second}", _who_won(roles, said, bool(words))]
+    lines = lines if roles.said is None else [*roles.said]
     if n_left_out:
         why = "compare an item with itself or nothing, or do not" if skips_bad else "do not"
         lines.append(f"{n_left_out} rows left out, since they {why} say who won")

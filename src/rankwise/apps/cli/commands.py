@@ -507,7 +507,8 @@ class LeaderboardCommand(Command):
     comparisons: Annotated[
         Path,
         argument(
-            "A table (CSV, TSV, JSON, Parquet, Excel): winner and loser, or a, b and who won; "
+            "A table (CSV, TSV, JSON, Parquet, Excel): winner and loser, or a, b and who won; a "
+            "row for each item of a match, with its score, result or rank; a square table of wins; "
             "rankings (rank1, rank2, ... or person, item, rank), or item1, item2, ... with best "
             "and worst; orders of PrefLib; or the answers file of rankwise ask.",
             "COMPARISONS",
@@ -545,6 +546,8 @@ class LeaderboardCommand(Command):
     a: Column = None
     b: Column = None
     result: Column = None
+    match: Column = None
+    item: Column = None
     codes: Codes = None
     favours: Annotated[
         Literal["a", "b"] | None,

@@ -8,7 +8,7 @@ from typing import Any, final
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import LONGEST_NAME, short_label
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import extra
 
 INK = "#123456"
 """Placeholder for the colour of the text, which the page decides."""
@@ -110,11 +110,9 @@ class FigureWriter:
         width, height : float
             In inches.
         """
-        try:
+        with extra("A report", "matplotlib", "report"):
             import matplotlib as mpl  # noqa: PLC0415 - optional dependency
             from matplotlib.figure import Figure  # noqa: PLC0415 - optional dependency
-        except ImportError as error:
-            raise MissingExtraError("A report", "matplotlib", "report") from error
         self.n_figures += 1
         with mpl.rc_context(_STYLE):
             figure = Figure(figsize=(width, height), layout="constrained")

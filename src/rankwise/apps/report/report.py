@@ -49,7 +49,7 @@ from rankwise.core.checks import (
 )
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.display import decimals
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.errors import InvalidInputError, extra
 from rankwise.core.queries import Queries
 from rankwise.io.files import open_write
 from rankwise.measures.evaluation import Evaluation
@@ -341,10 +341,8 @@ def _lead(judged: JudgedModels) -> str:
 def _rendered(
     title: str, lead: str, cards: list[tuple[str, str, str]], sections: list[Section]
 ) -> str:
-    try:
+    with extra("A report", "jinja2", "report"):
         import jinja2  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("A report", "jinja2", "report") from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     page = environment.from_string(
         (files("rankwise.apps.report") / "page.html.j2").read_text("utf-8")

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import is_missing
 from rankwise.core.comparisons.column import Column
-from rankwise.core.errors import DataFileError, MissingExtraError, RankwiseError
+from rankwise.core.errors import DataFileError, RankwiseError, extra
 from rankwise.io.files import refuse_stream, replacing
 from rankwise.io.tables.table import (
     DataTable,
@@ -163,12 +163,9 @@ class ExcelTable(DataTable):
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read the first sheet."""
-        try:
+        with extra("Reading Excel files", "fastexcel and pyarrow", "tables"):
             import fastexcel  # noqa: PLC0415 - the one boundary of the optional dependency
             import pyarrow  # noqa: F401, PLC0415 - fastexcel hands the cells over in its arrays
-        except ImportError as error:
-            package = "fastexcel and pyarrow"
-            raise MissingExtraError("Reading Excel files", package, "tables") from error
         with open(path, "rb") as stream:
             content = stream.read()
         try:

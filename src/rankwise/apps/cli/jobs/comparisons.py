@@ -426,7 +426,10 @@ def _tell_reading(command: LeaderboardCommand, table: ComparisonTable | ChoiceTa
 
 def _columns(command: LeaderboardCommand) -> ComparisonColumns:
     """Return the columns that were named."""
-    same = ("winner", "loser", "result", "codes", "count", "weight", "judge", "date", "home")
+    same = (
+        *("winner", "loser", "result", "codes", "count", "weight", "judge", "date", "home"),
+        *("match", "item"),
+    )
     return ComparisonColumns(
         first=command.a,
         second=command.b,

@@ -37,7 +37,7 @@ from rankwise.apps.cli.jobs.parameters import is_watched, refuse_alone, values_o
 from rankwise.apps.cli.jobs.recommending import report_of_ratings, scored
 from rankwise.apps.cli.options import DataLayout, column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
-from rankwise.core.arrays import FloatArray, IntArray
+from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import hint
 from rankwise.core.display import decimals
 from rankwise.core.errors import InvalidInputError
@@ -135,15 +135,8 @@ def _diverse(command: RankCommand, source: str) -> RankedItems:
         scores = ranker.predict(data.X)
         order = ranker.predict_diverse(data.X, sources, number, qid=data.qid)
     plain = RankedItems.of(scores, data.qid, data.items)
-    return RankedItems(**{**vars(plain), "ranks": _ranks(order, data.qid)})
-
-
-def _ranks(order: IntArray, qid: Any) -> IntArray:
-    """Return the rank of each row inside its query, from 1, from rows in ranked order."""
-    queries = Queries.of(qid, len(order))
-    ranks = np.empty(len(order), dtype=np.intp)
-    ranks[order] = 1 + np.arange(len(order)) - queries.starts[queries.index[order]]
-    return ranks
+    ranks = Queries.of(data.qid, len(order)).ranks(order)
+    return RankedItems(**{**vars(plain), "ranks": ranks})
 
 
 # Evaluate
