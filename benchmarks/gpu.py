@@ -30,7 +30,7 @@ from rankwise import (
     LinearRankRLS,
     RankRLS,
     RankRLSCV,
-    leave_pair_out_auc,
+    leave_pair_out,
 )
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import sweep_sites
@@ -349,8 +349,8 @@ def holdouts(n_pairs, n_queries, device, deadline):
     grades = (y > 0).astype(float)
     pairs = compare(
         f"leave-pair-out, {n_pairs} items, all pairs",
-        lambda: leave_pair_out_auc(X, grades, kernel=KERNEL, device=device),
-        lambda: leave_pair_out_auc(X, grades, kernel=KERNEL),
+        lambda: leave_pair_out(RankRLS(kernel=KERNEL, device=device, ties="keep"), X, grades),
+        lambda: leave_pair_out(RankRLS(kernel=KERNEL, ties="keep"), X, grades),
         lambda estimate: np.array([estimate.value]), device, deadline,
     )  # fmt: skip
     memory = peak(device)

@@ -113,6 +113,9 @@ def _draw(ax: Any, panel: str, found: list[Growth]) -> None:
         ax.plot(sizes, guide, "--", color=line.get_color(), lw=1)
     axes = dict.fromkeys(growth.curve.axis for growth in found)
     ax.set(title=panel, xlabel=" or ".join(axes), ylabel="processor seconds")
+    ax.minorticks_off()
+    for axis in (ax.xaxis, ax.yaxis):
+        axis.set_major_formatter("{x:g}")
     ax.grid(visible=True, which="major", lw=0.3)
     ax.legend(fontsize=6)
 

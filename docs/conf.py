@@ -143,9 +143,7 @@ TASK_OF_NAME = {
     **dict.fromkeys(
         [
             "leave_pair_out",
-            "leave_pair_out_auc",
             "permutation_test",
-            "AUCEstimate",
             "PairEstimate",
             "PairDifference",
             "PermutationTest",
@@ -241,7 +239,7 @@ FIRST = {
     "PreferenceGP": "ranks of items with features, and what to ask next",
     "RankingFactorization": "recommendations from ratings",
     "evaluate": "measures of all queries at once",
-    "leave_pair_out_auc": "an AUC that holds for a few dozen samples",
+    "leave_pair_out": "an AUC that holds for a few dozen samples",
     "paired_test": "is one ranker better than another?",
     "explain": "why one item is above another",
     "make_report": "a page to share",

@@ -45,7 +45,7 @@ CHOICES = {
     "items with\ngrades": {
         "a table as it is": "AutoRanker",
         "the same, within seconds": "SearchRanker",
-        "a few dozen samples": "leave_pair_out_auc, RankRLSCV",
+        "a few dozen samples": "leave_pair_out, RankRLSCV",
         "few features wanted": "GreedyRankRLS",
         "larger than memory, or sparse": "LinearRankRLS",
         "NDCG itself is to be optimised": "DORM",

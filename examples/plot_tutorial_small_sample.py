@@ -11,12 +11,12 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer
 from sklearn.preprocessing import scale
 
-from rankwise import leave_pair_out_auc, permutation_test
+from rankwise import RankRLS, leave_pair_out, permutation_test
 
 X, y = load_breast_cancer(return_X_y=True)
 rows = np.random.default_rng(0).permutation(len(y))[:60]
 X, y = scale(X[rows]), y[rows]
-print(leave_pair_out_auc(X, y))
+print(leave_pair_out(RankRLS(ties="keep"), X, y))
 
 # %%
 # Would shuffled labels give as much? The same estimate for 999 shuffles says.

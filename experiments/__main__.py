@@ -55,7 +55,8 @@ EXPERIMENTS = {
     "ask_questions": "Answers that a ranking needs, questions chosen or at random",
     "question_strategies": "Accuracy and log-loss while questions are chosen",
     "arena": "Leaderboards from names alone",
-    "arena_trials": "Leaderboards tried: ties, sparse boards, decay, careless judges, peers",
+    "board_coverage": "Intervals of leaderboards, and leaders who are the best",
+    "arena_trials": "Leaderboards tried: decay, careless judges, peers",
     "audit": "Planted defects of leaderboards, and the probes that fire",
     "time_ordered": "Football through time, season by season",
 }
@@ -111,7 +112,8 @@ QUICK: dict[str, dict[str, object]] = {
         "MOST_SORTED": 20,
     },
     "arena": {"N_WORLDS": 2, "N_COVERED": 2},
-    "arena_trials": {"N_WORLDS": 2, "N_COVERED": 2, "N_LATER": 2},
+    "board_coverage": {"N_WORLDS": 2},
+    "arena_trials": {"N_WORLDS": 2, "N_LATER": 2},
     "audit": {"N_WORLDS": 2, "N_ROWS": 1000},
     "time_ordered": {"N_TEAMS": 8, "N_YEARS": 3, "SEASONS": (2019,)},
 }

@@ -1,4 +1,4 @@
-"""Leaderboards tried: ties by odds, sparse and even boards, decay, careless judges, peers."""
+"""Leaderboards tried: decay, careless judges, peers."""
 
 import choix
 import evalica
@@ -8,48 +8,22 @@ from crowdkit.aggregation import BradleyTerry
 from openskill.models import PlackettLuce
 from scipy.special import expit
 
-from experiments.arena import battles, covered, log_loss
+from experiments.arena import battles, log_loss
 from experiments.harness import markdown_table, with_error
 from rankwise import ComparisonTable, leaderboard
 from rankwise.comparisons.arena.decay import learned_half_life
 
-N_WORLDS, N_COVERED = 6, 60
+N_WORLDS = 6
 N_LATER, HALF_LIVES = 13, (None, 30.0, 90.0, 180.0, 365.0)
 
 
 def section() -> str:
     """Return all tables."""
-    return "\n".join([_coverage(), _weekly(), _careless(), _peers()])
+    return "\n".join([_weekly(), _careless(), _peers()])
 
 
-# Coverage of what is hard
-
-
-def _coverage() -> str:
-    rows = []
-    for name, n_items, draw in [
-        ("12 items, 150 battles, odds of ties", 12, lambda s: _by_odds(s, 12, 150)),
-        ("12 items, 3,000 battles, odds of ties", 12, lambda s: _by_odds(s, 12, 3000)),
-        ("100 items, 300 battles", 100, lambda s: _by_odds(s, 100, 300, nu=0.0)),
-        ("300 items, 900 battles, spread 2", 300, lambda s: _by_odds(s, 300, 900, 2.0, 0.0)),
-        ("1,000 items, 3,000 battles", 1000, lambda s: _by_odds(s, 1000, 3000, nu=0.0)),
-        ("8 items, 400 battles, spread 0.05", 8, lambda s: _by_odds(s, 8, 400, 0.05, 0.0)),
-        ("20 items, 1,000 battles, spread 0.02", 20, lambda s: _by_odds(s, 20, 1000, 0.02, 0.0)),
-    ]:
-        n_worlds = N_COVERED if n_items < 300 else min(10, N_COVERED)
-        found = np.transpose([covered(*draw(seed), seed) for seed in range(n_worlds)])
-        shown = [*(with_error(share, 3) for share in found[:2]), f"{found[2].mean():.2f}"]
-        rows.append([name, n_worlds, *shown, with_error(found[3], 2)])
-    head = (
-        "How often 90 % intervals of scores and of ranks hold the truth, and how probably the "
-        "leader is said to be the best and how often it is, in simulated worlds whose items all "
-        "met, with standard errors over worlds. Ties have odds (Davidson).\n\n"
-    )
-    header = ["data", "worlds", "scores", "ranks", "leader best, said", "true"]
-    return head + markdown_table(header, rows)
-
-
-def _by_odds(seed, n_items, n_rows, spread=1.0, nu=0.8):
+def by_odds(seed, n_items, n_rows, spread=1.0, nu=0.8):
+    """Draw comparisons whose ties have odds (Davidson), all of whose items met."""
     rng = np.random.default_rng(seed)
     f = spread * rng.normal(size=n_items)
     # a ring of items, so that all met
@@ -161,10 +135,10 @@ def _said_careless(seed, share, n_each, n_judges=40, n_items=15):
 def _peers() -> str:
     rows = []
     for name, draw in [
-        ("20 items, 300 battles, ties by odds", lambda s: _by_odds(s, 20, 300)[1]),
+        ("20 items, 300 battles, ties by odds", lambda s: by_odds(s, 20, 300)[1]),
         ("20 items, 300 battles with ties", lambda s: battles(s, 20, 300)[1]),
         ("20 items, 4,000 battles with ties", lambda s: battles(s, 20, 4000)[1]),
-        ("100 items, 600 battles", lambda s: _by_odds(s, 100, 600, nu=0.0)[1]),
+        ("100 items, 600 battles", lambda s: by_odds(s, 100, 600, nu=0.0)[1]),
     ]:
         found = [_decisive_losses(draw(seed), seed) for seed in range(N_WORLDS)]
         rows.append([name, *(with_error(np.array(v), 4) for v in np.transpose(found))])

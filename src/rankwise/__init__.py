@@ -75,13 +75,11 @@ _HOMES = {
     ],
     "rankwise.rankers.rls.any_model": ["PairDifference", "PairEstimate", "leave_pair_out"],
     "rankwise.rankers.rls.small_samples": [
-        "AUCEstimate",
         "PermutationTest",
         "TournamentROC",
-        "leave_pair_out_auc",
         "permutation_test",
     ],
-    "rankwise.apps.report.report": ["Report", "leaderboard_report", "make_report"],
+    "rankwise.apps.report.report": ["Report", "make_report"],
     "rankwise.apps.serve.server": ["make_app", "serve_ranker"],
     "rankwise.features.covariances": ["SquaredExponential"],
     "rankwise.features.kernels": [

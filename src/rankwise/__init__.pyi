@@ -2,7 +2,6 @@ from rankwise.apps.export.export_ranker import ExportCheck as ExportCheck
 from rankwise.apps.export.export_ranker import export_ranker as export_ranker
 from rankwise.apps.export.skl2onnx_converter import register_skl2onnx as register_skl2onnx
 from rankwise.apps.report.report import Report as Report
-from rankwise.apps.report.report import leaderboard_report as leaderboard_report
 from rankwise.apps.report.report import make_report as make_report
 from rankwise.apps.serve.server import make_app as make_app
 from rankwise.apps.serve.server import serve_ranker as serve_ranker
@@ -100,10 +99,8 @@ from rankwise.rankers.rls.any_model import leave_pair_out as leave_pair_out
 from rankwise.rankers.rls.greedy_rank_rls import GreedyRankRLS as GreedyRankRLS
 from rankwise.rankers.rls.rank_rls import RankRLS as RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV as RankRLSCV
-from rankwise.rankers.rls.small_samples import AUCEstimate as AUCEstimate
 from rankwise.rankers.rls.small_samples import PermutationTest as PermutationTest
 from rankwise.rankers.rls.small_samples import TournamentROC as TournamentROC
-from rankwise.rankers.rls.small_samples import leave_pair_out_auc as leave_pair_out_auc
 from rankwise.rankers.rls.small_samples import permutation_test as permutation_test
 from rankwise.rankers.scorer import QueryKFold as QueryKFold
 from rankwise.rankers.scorer import RankerRegressor as RankerRegressor

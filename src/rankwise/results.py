@@ -6,7 +6,6 @@ import rankwise
 
 _NAMES = (
     "AUCComparison",
-    "AUCEstimate",
     "AUCInterval",
     "AnswerEvaluation",
     "Audit",

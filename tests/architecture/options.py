@@ -29,7 +29,7 @@ OWNERS = {
     "dorm": [rankwise.DORM, rankwise.DORMCV],
     "factorization": [rankwise.RankingFactorization],
     "conditional": [rankwise.ConditionalRankRLS, rankwise.ConditionalRankRLSCV],
-    "leave-pair-out": [rankwise.leave_pair_out_auc],
+    "leave-pair-out": [rankwise.RankRLS],
     "permutation-test": [rankwise.permutation_test],
     "leaderboard": [rankwise.leaderboard],
     "export": [rankwise.export_ranker],
@@ -54,6 +54,9 @@ BY_HAND = (
 )  # fmt: skip
 """What commands read from files, or declare themselves."""
 
+PARTS = {"leave-pair-out": {"alpha": "1.0", "kernel": "linear", "ties": "keep", "device": None}}
+"""Commands with some parameters of a ranker, and their defaults."""
+
 OF_PYTHON = ("progress", "warm_start", "roc", "alpha_per_output", "n_functions")
 """Parameters whose effect is for a Python session: what they give is not saved, or not printed."""
 
@@ -65,7 +68,22 @@ METAVARS = {"number": "NUMBER", "integer": "NUMBER", "numbers": "NUMBER,...", "t
 
 def table():
     """Return the options of every command."""
-    return {command: options_of(owners) for command, owners in OWNERS.items()}
+    return {
+        command: part_of(options_of(owners), PARTS.get(command))
+        for command, owners in OWNERS.items()
+    }
+
+
+def part_of(options, defaults):
+    """Keep the options that have a default here, and those of their kernels."""
+    if defaults is None:
+        return options
+    kept = {*defaults, *kernel_fields()}
+    return [
+        option | {"default": defaults.get(option["name"])}
+        for option in options
+        if option["name"] in kept
+    ]
 
 
 def options_of(owners):

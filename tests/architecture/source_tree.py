@@ -100,7 +100,8 @@ def _lazy_homes(package: Module) -> Iterator[tuple[str, str]]:
 def defined(module: str, name: str) -> ast.AST | None:
     """Return the class or function behind a name; of a value, the class it is made of."""
     for node in MODULES[module].tree.body:
-        if isinstance(node, ast.ClassDef | Function) and node.name == name:
+        is_named = isinstance(node, ast.ClassDef | Function) and node.name == name
+        if is_named and "overload" not in map(ast.unparse, node.decorator_list):
             return node
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             made_of = ast.unparse(node.value).partition("(")[0]

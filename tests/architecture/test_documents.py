@@ -115,3 +115,15 @@ def test_the_concepts_of_the_glossary_are_classes():
     concepts = [name for cell in named for name in re.findall(r"`(\w+)`", cell)]
     assert len(concepts) > 20
     none_of(f"GLOSSARY.md: {name} is not a class" for name in concepts if name not in known)
+
+
+# Workflows
+
+
+def test_workflows_use_whole_versions_of_actions():
+    none_of(
+        f"{path.relative_to(ROOT)}: {action} is no whole version"
+        for path in (ROOT / ".github" / "workflows").glob("*.yml")
+        for action in re.findall(r"uses: (\S+)", text_of(path))
+        if not re.fullmatch(r"[\w./-]+@v\d+\.\d+\.\d+", action)
+    )

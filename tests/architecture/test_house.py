@@ -61,11 +61,11 @@ def test_imports_inside_functions_are_for_optional_dependencies_and_jobs():
 
 
 def _is_guarded(function, node):
-    """Return whether an import stands in a `try` that raises MissingExtraError when it fails."""
+    """Return whether an import stands in a block of `extra`, whose error says what to install."""
     return any(
-        node in ast.walk(attempt) and "raise MissingExtraError" in ast.unparse(attempt)
-        for attempt in ast.walk(function)
-        if isinstance(attempt, ast.Try)
+        node in ast.walk(block) and ast.unparse(block.items[0]).startswith("extra(")
+        for block in ast.walk(function)
+        if isinstance(block, ast.With)
     )
 
 

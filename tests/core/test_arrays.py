@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from rankwise.core.arrays import column_ranges, counting_order, distinct_integers, first_equal
+from rankwise.core.arrays import (
+    column_ranges,
+    counting_order,
+    distinct_integers,
+    first_equal,
+    joint_numbers,
+)
 
 
 @pytest.mark.parametrize("n_columns", [1, 3])
@@ -20,6 +26,17 @@ def test_every_row_knows_the_first_one_equal_to_it(n_columns):
 def test_different_rows_are_their_own_first():
     X = np.random.default_rng(0).normal(size=(20, 2))
     assert first_equal(X).tolist() == list(range(20))
+
+
+@pytest.mark.parametrize("largest", [0, 1, 3, 2**31 - 1])
+@pytest.mark.parametrize("n_columns", [1, 2, 5])
+def test_rows_are_numbered_as_by_unique_rows(n_columns, largest):
+    rng = np.random.default_rng(n_columns)
+    few = rng.integers(0, largest, size=(n_columns, 3), endpoint=True)
+    few[:, 0] = largest
+    columns = [rng.choice(values, size=60) for values in few]
+    _, expected = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    assert_array_equal(joint_numbers(*columns), expected.reshape(-1))
 
 
 SHAPES = [(1, 1), (7, 3), (341, 3), (342, 3), (1025, 1), (5, 2000), (300, 1100), (140_000, 1)]

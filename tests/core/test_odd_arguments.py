@@ -176,7 +176,7 @@ def test_numbers_beyond_all_floats_are_refused(transformer):
     with pytest.raises(InvalidInputError, match="`scores` must hold numbers"):
         rankwise.evaluate(P.y, [10**400] * len(P.y), P.qid)
     with pytest.raises(InvalidInputError, match="`X` must hold numbers that fit a float"):
-        rankwise.leave_pair_out_auc(10**400, P.y > 0)
+        rankwise.leave_pair_out(RankRLS(), 10**400, P.y > 0)
 
 
 def test_basis_rows_that_span_nothing_are_no_division_by_zero():
@@ -232,7 +232,7 @@ def test_margins_whose_squares_are_no_numbers_are_refused():
 
 def test_samples_whose_squares_are_no_numbers_are_refused():
     with pytest.raises(InvalidInputError, match="`X` must hold numbers up to 1e.140"):
-        rankwise.leave_pair_out_auc(P.X * 1e300, P.y > 0)
+        rankwise.leave_pair_out(RankRLS(), P.X * 1e300, P.y > 0)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_samples_whose_squares_are_no_numbers_are_refused():
         (lambda: rankwise.evaluate(P.y, P.y, P.qid, 3), "A measure must have the form"),
         (lambda: rankwise.evaluate(P.y, P.y, P.qid, np.array(3.0)), "A measure must have the form"),
         (lambda: rankwise.evaluate([[1, 2], [3]], P.y), "`y` must hold numbers"),
-        (lambda: rankwise.leave_pair_out_auc(P.X, [[1, 2], [3]]), "`y` must hold numbers"),
+        (lambda: rankwise.leave_pair_out(RankRLS(), P.X, [[1, 2], [3]]), "`y` must hold one entry"),
         (lambda: rankwise.leaderboard(np.ones((4, 3, 2))), "Comparisons must come as a file"),
         (lambda: rankwise.leaderboard({"a": 1}), "must hold one entry per comparison: got 1"),
         (lambda: WithinQueryEncoder(columns=3).fit(P.X, P.y, P.qid), "`columns` must hold"),
@@ -402,8 +402,14 @@ def matrix():
             lambda: rankwise.PreferenceGraph.from_scores([1.0, 2.0]).quadratic([1.0]),
             "`f` must have one entry per item",
         ),
-        (lambda: rankwise.leave_pair_out_auc(P.X, P.y, ties=np.zeros(2)), "`ties` must be one of"),
-        (lambda: rankwise.leave_pair_out_auc(P.X, P.y, roc=pd.NA), "`roc` must be True or False"),
+        (
+            lambda: rankwise.leave_pair_out(rankwise.RankRLS(ties=np.zeros(2)), P.X, P.y),
+            "`ties` must be one of",
+        ),
+        (
+            lambda: rankwise.leave_pair_out(RankRLS(), P.X, P.y, roc=pd.NA),
+            "`roc` must be True or False",
+        ),
         (lambda: rankwise.leave_pair_out([], P.X, P.y), "`estimator` must have a method `fit`"),
         (
             lambda: rankwise.leave_pair_out(RankRLS(), P.X, P.y, n_permutations=np.zeros(0)),

@@ -59,6 +59,21 @@ def test_sums_means_and_spread():
     assert queries.spread([10, 20]).tolist() == [10, 20, 10]
 
 
+@pytest.mark.parametrize("k", [None, 1, 2, 9])
+def test_the_best_of_each_query_come_first_and_equal_ones_as_given(k):
+    queries, scores = Queries.from_qid(list("babbac")), np.array([1.0, 2.0, 3.0, 3.0, 2.0, 0.0])
+    expected = [
+        row
+        for rows in queries
+        for row in sorted(rows.tolist(), key=lambda row: (-scores[row], row))[:k]
+    ]
+    assert queries.best_first(scores, k).tolist() == expected
+    ranks = queries.ranks(queries.best_first(scores))
+    for rows in queries:
+        above = [[(scores[b], -b) > (scores[a], -a) for b in rows] for a in rows]
+        assert ranks[rows].tolist() == [1 + sum(better) for better in above]
+
+
 def test_take_keeps_some_items_and_drops_empty_queries():
     queries = Queries.from_qid([5, 6, 5, 7]).take(np.array([0, 3]))
     assert queries.ids.tolist() == [5, 7]

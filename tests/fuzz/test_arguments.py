@@ -162,9 +162,6 @@ TARGETS = {
         ["sample_weight"],
     ),
     "parse_measure": (rankwise.parse_measure, {"text": "NDCG @ 5"}, []),
-    "leave_pair_out_auc": (
-        rankwise.leave_pair_out_auc, {"X": P.X, "y": P.y > P.y.mean()}, ["alpha", "kernel"]
-    ),
     "leaderboard": (rankwise.leaderboard, {"comparisons": [("a", "b"), ("b", "c")]}, []),
     "Queries": (Queries.from_qid, {"qid": P.qid}, []),
     "PreferenceGraph": (PreferenceGraph.from_scores, {"y": P.y, "qid": P.qid}, ["cost", "ties"]),

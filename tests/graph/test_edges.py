@@ -43,14 +43,6 @@ def test_laplacians_of_any_weights_equal_the_dense_one(order, dtype):
         np.testing.assert_allclose(pairs.gram(w, V), V.T @ L @ V, rtol=1e-6, atol=1e-12)
 
 
-@pytest.mark.parametrize("n_columns", [3, N_ITEMS])
-def test_a_triangle_is_multiplied_by_the_laplacian_as_any_matrix_is(n_columns):
-    pairs, D, weight = incidence(2)
-    V = np.tril(np.random.default_rng(2).normal(size=(N_ITEMS, n_columns)))
-    product = pairs.product(weight, V, is_lower_triangular=True)
-    np.testing.assert_allclose(product, D.T @ np.diag(weight) @ D @ V, atol=1e-13)
-
-
 def test_an_offset_of_all_items_costs_no_digits():
     pairs, _, weight = incidence(3)
     V = np.random.default_rng(3).integers(-8, 8, size=(N_ITEMS, 3)) / 8.0

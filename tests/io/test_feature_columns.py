@@ -13,6 +13,8 @@ from rankwise.io.feature_columns import (
     form_of,
     kept_columns,
     numbers_in_form,
+    plain_numbers,
+    word_in_form,
 )
 
 FORMS = {
@@ -112,3 +114,28 @@ def test_dates_that_can_be_read_in_several_ways_are_left_out():
     kept, columns = rules.read(ItemColumns(["d", "x"], None, None), [words, numbers])
     assert list(kept) == ["x"]
     assert "write them as 2026-11-16" in dict(columns.left_out)["d"]
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (["2024-03-01", "1969-12-31"], ["2024-03-01", "1969-12-31"]),
+        (["03/25/2024", "12/01/2023"], ["2024-03-25", "2023-12-01"]),
+        (["2024-03-01 12:30", "2024-03-02 00:00"], ["2024-03-01 12:30", "2024-03-02"]),
+        (["True", "false"], ["true", "false"]),
+        (["$1,234.50", "$12,345.00"], ["$1234", "$12345"]),
+        (["12 EUR", "3 EUR"], ["12 EUR", "3 EUR"]),
+        (["45%", "3.5%"], ["45%", "3.5%"]),
+        (["1.234,5", "2,25"], ["1234", "2.25"]),
+        (["0.5", "12"], ["0.5", "12"]),
+    ],
+)
+def test_numbers_are_shown_in_the_form_of_their_column(words, shown):
+    form = form_of(words) if plain_numbers(words) is None else ""
+    numbers = numbers_in_form(words, form)
+    assert [word_in_form(number, form) for number in numbers] == shown
+
+
+def test_what_is_no_value_of_a_form_is_shown_as_a_number():
+    assert word_in_form(0.25, "true or false") == "0.25"
+    assert word_in_form(1e300, "days since 1970") == "1e+300"

@@ -25,7 +25,6 @@ from rankwise import (
     feature_importance,
     leaderboard,
     leave_pair_out,
-    leave_pair_out_auc,
     paired_test,
     permutation_test,
 )
@@ -41,7 +40,7 @@ def results():
     ranker = RankRLSCV(alphas=[0.1, 1.0, 10.0]).fit(X, y, qid=qid)
     evaluation = evaluate(y, ranker.predict(X), qid, ["Concordance", "AP"])
     other = evaluate(y, X[:, 1], qid, ["Concordance", "AP"])
-    estimate = leave_pair_out_auc(X[:8], y[:8], roc=True)
+    estimate = leave_pair_out(RankRLS(ties="keep"), X[:8], y[:8], roc=True)
     pairs = leave_pair_out(Ridge(), X[:8], y[:8])
     votes = {"winner": list("aaabbc") * 3, "loser": list("bbccca") * 3, "judge": list("xyz") * 6}
     board = leaderboard(votes, judges=True)
@@ -52,7 +51,7 @@ def results():
         evaluation,
         ranker.path_,
         paired_test(evaluation, other, "AP"),
-        leave_pair_out_auc(X, y),
+        leave_pair_out(RankRLS(ties="keep"), X, y),
         auc_interval(y, X[:, 0]),
         compare_auc(y, X[:, 0], X[:, 1]),
         permutation_test(X, y, n_permutations=99, random_state=0),

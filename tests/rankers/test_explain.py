@@ -381,3 +381,21 @@ def test_items_are_called_by_their_names():
     assert str(explain(ranker, X, a=0, item_names="abc")).startswith("a is below the mean")
     with pytest.raises(InvalidInputError, match="item_names"):
         explain(ranker, X, item_names=["ann"])
+
+
+def test_dates_prices_and_flags_are_shown_as_they_were_written():
+    """A model that has read a table keeps how: here in the form of the command line."""
+    X = np.array([[19783.0, 1250.0, 1.0], [19787.0, 80.0, 0.0], [19754.5, 3.5, 1.0]])
+    ranker = RankRLS().fit(X / [1e4, 1e3, 1.0], [3, 2, 1])
+    ranker.feature_names_in_ = np.array(["posted", "price", "sold"], dtype=object)
+    forms = ["days since 1970", "decimal points, $", "true or false"]
+    ranker.table_columns_ = {"categories": [], "formed": ["posted", "price", "sold"],
+                             "forms": forms}  # fmt: skip
+    said = str(explain(ranker, X, a=0, b=1))
+    lines = {line.split()[0]: line.split()[2:] for line in said.splitlines()[2:-1]}
+    assert lines["posted"] == ["2024-03-01", "2024-03-05"]
+    assert lines["price"] == ["$1250", "$80"]
+    assert lines["sold"] == ["true", "false"]
+    means = str(explain(ranker, X, a=0))  # of the others: the day is enough
+    line = next(line for line in means.splitlines() if line.startswith("posted"))
+    assert line.split()[2:] == ["2024-03-01", "2024-02-17"]

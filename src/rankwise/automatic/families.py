@@ -651,11 +651,13 @@ def _kernel_bytes(n_features: int) -> int:
     return _row_bytes(n_features) + 8 * 8 * N_BASIS
 
 
+SINGLE_FEATURE = Family("single feature", _single, _row_bytes)
+
 FAMILIES = (
     Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes,
            is_quick=True),
     Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes, True, is_quick=True),
-    Family("single feature", _single, _row_bytes),
+    SINGLE_FEATURE,
     Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes,
            is_quick=True),
     Family("RankSVM", _hinge("scaled"), _row_bytes, like="linear RankRLS"),

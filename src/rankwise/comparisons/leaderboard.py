@@ -620,8 +620,8 @@ class Leaderboard(Result):
                 *[str(row.get("group"))] * several,
                 str(row["rank"]),
                 str(row["item"]),
-                f"{row['score']:.{digits}f}",
-                f"{row['low']:.{digits}f} to {row['high']:.{digits}f}",
+                _unsigned_zero(row["score"], digits),
+                " to ".join(_unsigned_zero(row[end], digits) for end in ("low", "high")),
                 self.rank_range(place),
                 f"{row['best']:.0%}",
                 f"{row['answers']:g}",
@@ -636,6 +636,11 @@ class Leaderboard(Result):
     def __repr__(self) -> str:
         top = ", ".join(map(str, self.names[:3].tolist()))
         return f"Leaderboard({self.n_items} items: {top}{', ...' if self.n_items > 3 else ''})"
+
+
+def _unsigned_zero(value: float, digits: int) -> str:
+    """Return a number in so many decimals; what rounds to 0 has no sign."""
+    return f"{round(value, digits) + 0.0:.{digits}f}"
 
 
 def _ranks(draws: FloatArray) -> NDArray[np.int32]:

@@ -17,6 +17,9 @@ Matrix: TypeAlias = Any
 RUN = 1024
 """Entries that NumPy reduces in one go where columns are few, so that rows cost nothing."""
 
+LARGEST_NUMBER = (1 << 63) - 1
+"""The largest integer of 64 bits."""
+
 RUNS = 128
 """Runs whose largest entries are found while their least ones have brought them into cache."""
 
@@ -84,6 +87,25 @@ def distinct_integers(values: NDArray[Any]) -> tuple[NDArray[Any], IntArray, Int
     inverse = np.empty_like(order)
     inverse[order] = np.cumsum(is_first) - 1
     return ranked[is_first], order[is_first], inverse
+
+
+def joint_numbers(*columns: NDArray[Any]) -> IntArray:
+    """Return a number for every row of some columns; they are equal, and in order, as rows are.
+
+    Parameters
+    ----------
+    *columns : (n_rows,)
+        Integers from 0 to 2^31 - 1, of at least one row.
+    """
+    size, number = 1, np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        n_values = int(column.max()) + 1
+        if size * n_values > LARGEST_NUMBER:
+            number = distinct_integers(number)[2]
+            size = int(number.max()) + 1
+        number = number * n_values + column
+        size *= n_values
+    return distinct_integers(number)[2]
 
 
 def first_equal(X: FloatArray) -> IntArray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +26,11 @@ def decimals(value: float | None, digits: int = 4) -> str:
         return "-"
     text = f"{value:.{digits}f}"
     return text if abs(value) < 1e5 else f"{value:.{digits}g}"
+
+
+def between(low: float, high: float, digits: int = 3) -> str:
+    """Return the two ends of an interval."""
+    return f"{decimals(low, digits)} to {decimals(high, digits)}"
 
 
 def listed(names: Sequence[str], most: int = 8) -> str:
@@ -73,10 +78,8 @@ def html_table(rows: Sequence[Row], caption: str) -> str:
 
 def data_frame(columns: Mapping[str, Any]) -> Any:
     """Return columns as a pandas data frame; pandas is needed here and nowhere else."""
-    try:
+    with extra("A data frame", "pandas", "frames"):
         import pandas  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("A data frame", "pandas", "frames") from error
     return pandas.DataFrame(dict(columns))
 
 
@@ -108,7 +111,8 @@ def interval_chart(
     description : str
         What the figure shows, read out by screen readers.
     """
-    left, width, line = 240.0, 460.0, 20.0
+    labels = [short_label(name, LONGEST_NAME) for name in names]
+    left, width, line = 20.0 + 6.6 * max(map(len, labels)), 360.0, 20.0
     start, end = min(low), max(high)
     unit = width / ((end - start) or 1.0)
     bottom = line * len(names) + 6.0
@@ -125,21 +129,22 @@ def interval_chart(
             f'text-anchor="middle" font-size="11">{number:.6g}</text>'
         )
     # a label, an interval and a point for each item
-    rows = enumerate(zip(names, value, low, high, strict=True))
-    for place, (name, middle, lower, upper) in rows:
+    rows = enumerate(zip(names, labels, value, low, high, strict=True))
+    for place, (name, label, middle, lower, upper) in rows:
         y = line * (place + 0.5) + 2.0
         x0, x, x1 = (left + unit * (at - start) for at in (lower, middle, upper))
         parts.append(
             f'<text x="{left - 10.0:.0f}" y="{y + 4.0:.1f}" text-anchor="end" font-size="12">'
-            f"{escape(short_label(name, LONGEST_NAME))}<title>{escape(name)}</title></text>"
+            f"{escape(label)}<title>{escape(name)}</title></text>"
             f'<line x1="{x0:.1f}" x2="{x1:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="#4c8ed9" '
             f'stroke-width="3" stroke-linecap="round"/><circle cx="{x:.1f}" cy="{y:.1f}" r="4" '
             'fill="#1f6fc4"/>'
         )
+    total = left + width + 20.0
+    size = f"max-width: {total / 13.0:.0f}rem; min-width: {total / 26.0:.0f}rem"
     return (
-        f'<svg role="img" aria-label="{escape(description)}" '
-        f'viewBox="0 0 {left + width + 20.0:.0f} '
-        f'{bottom + 20.0:.0f}" style="width: 100%; max-width: 42rem; height: auto" '
+        f'<svg role="img" aria-label="{escape(description)}" viewBox="0 0 {total:.0f} '
+        f'{bottom + 20.0:.0f}" style="width: 100%; {size}; height: auto" '
         f'fill="currentColor" font-family="sans-serif">{"".join(parts)}</svg>'
     )
 
@@ -161,10 +166,8 @@ def plain(value: Any) -> Any:
 
 def new_axes() -> Any:
     """Return axes to draw on; matplotlib is needed here and nowhere else."""
-    try:
+    with extra("Plotting", "matplotlib", "plot"):
         from matplotlib import pyplot as plt  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Plotting", "matplotlib", "plot") from error
     return plt.subplots()[1]
 
 
@@ -173,12 +176,16 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row[name] for row in rows] for name in rows[0]} if rows else {}
 
 
-def draw_interval(ax: Any, value: float, low: float, high: float, label: str) -> None:
-    """Draw one value with its interval, along the horizontal axis."""
+def draw_interval(
+    ax: Any, value: float, low: float, high: float, label: str, chance: float | None = None
+) -> None:
+    """Draw one value with its interval along the horizontal axis, next to that of chance."""
     ends = [[max(value - low, 0.0)], [max(high - value, 0.0)]]
     ax.errorbar([value], [0], xerr=ends, marker="o", capsize=4)
     ax.set_yticks([])
     ax.set_xlabel(label)
+    if chance is not None:
+        ax.axvline(chance, linestyle="--", color="grey")
 
 
 def label_bars(ax: Any, names: Sequence[str]) -> None:

@@ -2,6 +2,8 @@
 
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Self
 
@@ -122,6 +124,25 @@ class MissingExtraError(RankwiseError, ImportError):
             f'Install it with: pip install "rankwise[{extra}]", or, in a clone, '
             f'pip install ".[{extra}]"'
         )
+
+
+@contextmanager
+def extra(task: str, package: str, name: str) -> Iterator[None]:
+    """Import optional packages inside: without them the error names the extra that installs them.
+
+    Parameters
+    ----------
+    task : str
+        What needs the packages.
+    package : str
+        The packages.
+    name : str
+        The extra.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtraError(task, package, name) from error
 
 
 class ConvergenceWarning(UserWarning):

@@ -2,18 +2,22 @@
 
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from math import log
 from typing import Any
 
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import MissingExtraError, extra
 from rankwise.core.namespaces import BLOCK_ENTRIES, Array, exp_in_place, namespace_of, zeros
 
 FUSED_FEATURES = 128
 """Features up to which exponentials of products are summed by one kernel of the GPU."""
 
-SINGLE_TILE, DOUBLE_TILE = (128, 128), (32, 128)
-"""Rows and columns of the matrix that such a kernel forms at a time, the best on an H200."""
+SINGLE_TILES = ((128, 128), (128, 64), (64, 32))
+DOUBLE_TILES = ((32, 128), (32, 64), (16, 32))
+"""Rows and columns of the matrix that such a kernel forms at a time, the best on an H200 first.
+
+The next are for rows so wide, or a GPU so small, that its shared memory holds no more.
+"""
 
 LOG2_E = 1.0 / log(2.0)
 """What exponents are multiplied with, since a GPU has the powers of 2."""
@@ -59,27 +63,36 @@ def _by_one_kernel(A: Array, B: Array, V: Array) -> Array | None:
     xp = namespace_of(A)
     if A.shape[1] > FUSED_FEATURES or not str(A.device).startswith("cuda"):
         return None
-    fused = _fused_on(xp, A.device, A.dtype)
+    fused = _fused_on(xp, A.device, A.dtype, _padded(A.shape[1]))
     return None if fused is None else xp.stack([fused(A, B, v) for v in V.T], axis=1)
 
 
+def _padded(n_features: int) -> int:
+    """Return the next power of 2: the kernel takes no other widths."""
+    return max(16, 1 << (n_features - 1).bit_length())
+
+
 @cache
-def _fused_on(torch: Any, device: Any, dtype: Any) -> Callable[..., Array] | None:
+def _fused_on(torch: Any, device: Any, dtype: Any, width: int) -> Callable[..., Array] | None:
     """Return the kernel of a GPU, where Triton is there and can compile it for this one."""
     try:
         fused = fused_exp_product()
     except MissingExtraError:
         return None
-    one = torch.ones((1, 1), device=device, dtype=dtype)
-    try:
-        fused(-one, one, one[0]).sum().item()
-    except Exception as error:
-        reason = str(error).splitlines()[:1]
-        warnings.warn(
-            f"Products are computed in blocks: Triton failed with {reason}.", stacklevel=2
-        )
-        return None
-    return fused
+    one = torch.ones((1, width), device=device, dtype=dtype)
+    for tile in DOUBLE_TILES if dtype == torch.float64 else SINGLE_TILES:
+        product = partial(fused, tile=tile)
+        try:
+            product(-one, one, one[0, :1]).sum().item()
+        except Exception as error:
+            failure = error
+            if type(error).__name__ != "OutOfResources":
+                break
+        else:
+            return product
+    reason = str(failure).splitlines()[:1]
+    warnings.warn(f"Products are computed in blocks: Triton failed with {reason}.", stacklevel=2)
+    return None
 
 
 @cache
@@ -87,11 +100,9 @@ def fused_exp_product() -> Callable[..., Array]:
     """Return a product with ``exp(A B')`` that keeps its entries in registers; needs Triton."""
     kernel = _compiled_kernel()
 
-    def product(A: Array, B: Array, v: Array) -> Array:
-        torch = namespace_of(A)
+    def product(A: Array, B: Array, v: Array, tile: tuple[int, int]) -> Array:
+        torch, width, (n_rows, n_columns) = namespace_of(A), _padded(A.shape[1]), tile
         is_double = A.dtype == torch.float64
-        n_rows, n_columns = DOUBLE_TILE if is_double else SINGLE_TILE
-        width = max(16, 1 << (A.shape[1] - 1).bit_length())
         A, B = (torch.nn.functional.pad(M, (0, width - M.shape[1])).contiguous() for M in (A, B))
         A_rest, B_rest = A, B
         if not is_double:
@@ -108,11 +119,9 @@ def fused_exp_product() -> Callable[..., Array]:
 
 def _compiled_kernel() -> Any:
     """Return the kernel, which Triton compiles where it is first called."""
-    try:
+    with extra("Summing exponentials in one kernel", "triton", "gpu"):
         import triton  # noqa: PLC0415
         import triton.language as tl  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Summing exponentials in one kernel", "triton", "gpu") from error
 
     @triton.jit
     def add_product(  # type: ignore[no-untyped-def]

@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import FloatArray, dense_rows
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.errors import InvalidInputError, extra
 from rankwise.core.threads import WORK_PER_THREAD, in_threads
 
 Array: TypeAlias = Any
@@ -99,10 +99,8 @@ def place(name: str | None, X: Any = None) -> Array:
         return X.new_empty(0) if is_on_device(X) else HOST
     if not isinstance(name, str):
         raise InvalidInputError(f"`device` must be a name such as 'cuda', or None: got {name!r}.")
-    try:
+    with extra("Computing on a device", "torch", "gpu"):
         import torch  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Computing on a device", "torch", "gpu") from error
     try:
         return torch.zeros(1, device=torch.device(name))[:0]
     except (RuntimeError, AssertionError) as error:

@@ -96,7 +96,7 @@ class Queries:
             return cls._from_hashables(values)
         if len(values) == 0:
             return cls(freeze(values), freeze(np.zeros(0, dtype=np.intp)))
-        changes = np.flatnonzero(values[1:] != values[:-1])
+        changes = (values[1:] != values[:-1]).nonzero()[0]
         if len(changes) == 0:
             return cls(freeze(values[:1].copy()), freeze(np.zeros(len(values), dtype=np.intp)))
         runs = np.append(0, changes + 1)
@@ -192,6 +192,17 @@ class Queries:
     def spread(self, values: ArrayLike) -> NDArray[Any]:
         """Give each item the value of its query."""
         return np.asarray(values)[self.index]
+
+    def best_first(self, scores: NDArray[Any], k: int | None = None) -> IntArray:
+        """Return the items query by query, best first, at most k of each; equal ones as given."""
+        order = np.lexsort((-scores, self.index))
+        return order if k is None else order[self.ranks(order)[order] <= k]
+
+    def ranks(self, order: IntArray) -> IntArray:
+        """Return the rank of each item in its query, from 1, given the items in ranked order."""
+        ranks = np.empty_like(order)
+        ranks[order] = 1 + np.arange(len(order)) - self.starts[self.index[order]]
+        return ranks
 
     def take(self, rows: IntArray) -> Self:
         """Keep only the given items; queries left without items disappear."""

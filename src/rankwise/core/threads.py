@@ -183,4 +183,4 @@ def few_threads(rank: int) -> AbstractContextManager[None]:
     Waking and waiting for threads costs more than they save up to a rank of about 500, and
     hundreds of times more on a busy machine.
     """
-    return nullcontext() if rank > LARGEST_SERIAL else serial_blas()
+    return nullcontext() if rank > LARGEST_SERIAL else _serial_blocks(os.getpid())

@@ -9,17 +9,16 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeAlias, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix, first_equal
-from rankwise.core.checks import (
-    as_array,
-)
+from rankwise.core.checks import as_array
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Advice, AtLeast, Positive, check_value
+from rankwise.core.params import Advice, AtLeast, Positive, check_value, unchecked
 from rankwise.core.storable import storable
-from rankwise.features.kernels import Gaussian, Kernel, ProductTerms
+from rankwise.features.kernels import Kernel, ProductTerms, gaussian_of_centred
 
 LengthWord: TypeAlias = Literal["one", "per_feature"]
 LengthScale: TypeAlias = float | tuple[float, ...] | LengthWord
@@ -45,8 +44,6 @@ deviations of the part of the logarithm that all features share and of the part 
 ITEM_EFFECT_MEDIAN, ITEM_EFFECT_DEVIATION = 0.3, 0.7
 """Hyperprior of the item effect: its median, and the standard deviation of its logarithm."""
 
-UNIT_GAUSSIAN = Gaussian(0.5)
-"""The kernel of rows in units of length-scales."""
 
 ROWS_AT_ONCE = 64
 """Rows per block where only the diagonal of a kernel block is needed."""
@@ -77,18 +74,21 @@ class Hyperprior:
         return cls(np.zeros(n_parameters), np.zeros((n_parameters, n_parameters)))
 
     @classmethod
-    def from_medians(cls, medians: FloatArray, covariance: FloatArray) -> Self:
-        """Build from the medians and the covariance of the logarithms."""
-        return cls(np.log(medians), np.asarray(np.linalg.inv(covariance), dtype=float))
+    def from_medians(cls, medians: ArrayLike, covariance: ArrayLike) -> Self:
+        """Build from the medians and the covariance of the logarithms; two numbers for one."""
+        precision = np.linalg.inv(np.atleast_2d(np.asarray(covariance, dtype=float)))
+        return cls(np.log(np.atleast_1d(medians)), precision)
 
-    def joined_with(self, other: Self) -> Self:
-        """Return the hyperprior of both sets of parameters, independent of each other."""
-        mean = np.append(self.mean, other.mean)
-        return type(self)(mean, block_diag(self.precision, other.precision))
+    def joined_with(self, *others: Self) -> Self:
+        """Return the hyperprior of all sets of parameters, independent of each other."""
+        every: list[Self] = [self, *others]
+        means, precisions = zip(*[(part.mean, part.precision) for part in every], strict=True)
+        return type(self)(np.concatenate(means), block_diag(*precisions))
 
     def log_density(self, theta: FloatArray) -> float:
         """Return the log density of the logarithms ``theta``, up to a constant."""
-        return 0.5 * float((theta - self.mean) @ self.gradient(theta))
+        away = theta - self.mean
+        return -0.5 * float(away @ self.precision @ away)
 
     def gradient(self, theta: FloatArray) -> FloatArray:
         """Return the derivative of the log density."""
@@ -126,8 +126,10 @@ class ParametricKernel(Kernel):
         """Return the same kernel with other parameters."""
 
     @abstractmethod
-    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
-        """Return the derivative of ``sum(M * k(A, B))`` in ``theta``."""
+    def weighted_gradient(
+        self, A: FloatArray, B: FloatArray, M: FloatArray, K: FloatArray | None = None
+    ) -> FloatArray:
+        """Return the derivative of ``sum(M * k(A, B))`` in ``theta``; K is k(A, B), if known."""
 
     def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return k(a, a) + k(b, b) - 2 k(a, b), row by row: the variance of f(a) - f(b)."""
@@ -211,7 +213,10 @@ class SquaredExponential(ParametricKernel):
 
     def __call__(self, A: Matrix, B: Matrix) -> FloatArray:
         """Return the kernel matrix."""
-        K = self._of_features(A, B)
+        shift = B.mean(axis=0, dtype=float)  # before rows are scaled: an offset costs no digits
+        columns = self._scaled(B - shift)
+        K = gaussian_of_centred(0.5, columns if A is B else self._scaled(A - shift), columns)
+        K *= self.amplitude**2
         if self.item_effect > 0.0:
             K[equal_rows(A, B)] += self._effect_variance
         return K
@@ -273,30 +278,37 @@ class SquaredExponential(ParametricKernel):
         covariance = np.full((medians.size, medians.size), COMMON_DEVIATION**2)
         if not self._is_common:
             covariance += FEATURE_DEVIATION**2 * np.eye(medians.size)
-        variance = np.array([[AMPLITUDE_DEVIATION**2]])
-        prior = Hyperprior.from_medians(np.array([deviation]), variance)
-        prior = prior.joined_with(Hyperprior.from_medians(medians, covariance))
+        amplitude = Hyperprior.from_medians(deviation, AMPLITUDE_DEVIATION**2)
+        prior = amplitude.joined_with(Hyperprior.from_medians(medians, covariance))
         if self.item_effect == 0.0:
             return prior
-        variance = np.array([[ITEM_EFFECT_DEVIATION**2]])
-        effect = Hyperprior.from_medians(np.array([ITEM_EFFECT_MEDIAN]), variance)
+        effect = Hyperprior.from_medians(ITEM_EFFECT_MEDIAN, ITEM_EFFECT_DEVIATION**2)
         return prior.joined_with(effect)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with other parameters."""
-        amplitude, *lengths = np.exp(theta).tolist()
+        amplitude, *lengths = values = np.exp(theta).tolist()
         effect = lengths.pop() if self.item_effect > 0.0 else 0.0
-        return type(self)(amplitude, lengths[0] if self._is_common else tuple(lengths), effect)
+        length = lengths[0] if self._is_common else tuple(lengths)
+        if not 0.0 < min(values) <= max(values) < np.inf:
+            return type(self)(amplitude, length, effect)  # which refuses them
+        return unchecked(type(self), amplitude=amplitude, length_scale=length, item_effect=effect)
 
-    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(
+        self, A: FloatArray, B: FloatArray, M: FloatArray, K: FloatArray | None = None
+    ) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``. O(n_rows^2 n_features), no third axis."""
-        P = self._of_features(A, B)
-        P *= M
+        K = self(A, B) if K is None else K
+        P = M * K
         shift = B.mean(axis=0)  # distances stay the same, and large offsets cost no digits
-        a, b = self._scaled(A - shift), self._scaled(B - shift)
-        squares = P.sum(axis=1) @ a**2 + P.sum(axis=0) @ b**2
-        equal = M[equal_rows(A, B)].sum() if self.item_effect > 0.0 else 0.0
-        return self._joined_gradient(P.sum(), squares - 2.0 * np.sum(a * (P @ b), axis=0), equal)
+        b = self._scaled(B - shift)
+        a = b if A is B else self._scaled(A - shift)
+        squares = P.sum(axis=1) @ a**2 + P.sum(axis=0) @ b**2  # equal rows: nothing is left
+        between = self.amplitude**2 + 0.5 * self._effect_variance  # only equal rows are above it
+        equal = M[between < K].sum() if self.item_effect > 0.0 else 0.0
+        of_features = P.sum() - equal * self._effect_variance
+        by_lengths = squares - 2.0 * np.sum(a * (P @ b), axis=0)
+        return self._joined_gradient(of_features, by_lengths, equal)
 
     def difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         """Return the variance of f(a) - f(b), exact for close rows too."""
@@ -329,12 +341,12 @@ class SquaredExponential(ParametricKernel):
             )
         return np.atleast_1d(np.asarray(self.length_scale, dtype=float))
 
-    @property
+    @cached_property
     def _is_common(self) -> bool:
         """Whether all features share a length-scale."""
         return isinstance(self.length_scale, int | float)
 
-    @property
+    @cached_property
     def _effect_variance(self) -> float:
         return (self.amplitude * self.item_effect) ** 2
 
@@ -347,15 +359,6 @@ class SquaredExponential(ParametricKernel):
             )
         return A / lengths
 
-    def _of_features(self, A: FloatArray, B: FloatArray) -> FloatArray:
-        """Return the kernel matrix without the item effect."""
-        shift = B.mean(axis=0, dtype=float)  # before rows are scaled: an offset costs no digits
-        columns = self._scaled(B - shift)
-        rows = columns if A is B else self._scaled(A - shift)
-        K = UNIT_GAUSSIAN(rows, columns)
-        K *= self.amplitude**2
-        return K
-
     def _feature_difference_variance(self, A: FloatArray, B: FloatArray) -> FloatArray:
         squares = np.square(self._scaled(A - B)).sum(axis=1)
         return -2.0 * self.amplitude**2 * np.expm1(-0.5 * squares)
@@ -366,8 +369,8 @@ class SquaredExponential(ParametricKernel):
         """Return a gradient from the sums over the kernel of features and over item effects."""
         of_effects *= self._effect_variance
         lengths = [by_lengths.sum()] if self._is_common else by_lengths
-        gradient = np.concatenate([[2.0 * (of_features + of_effects)], lengths, [2.0 * of_effects]])
-        return gradient[: len(self.theta)]
+        effect = [2.0 * of_effects] if self.item_effect > 0.0 else []
+        return np.concatenate([[2.0 * (of_features + of_effects)], lengths, effect])
 
 
 @storable
@@ -421,16 +424,18 @@ class Scaled(ParametricKernel):
 
     def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
         """Return a hyperprior under which scores of rows X have this standard deviation."""
-        medians = np.array([deviation / self._inner_deviation(X)])
-        return Hyperprior.from_medians(medians, np.array([[AMPLITUDE_DEVIATION**2]]))
+        median = deviation / self._inner_deviation(X)
+        return Hyperprior.from_medians(median, AMPLITUDE_DEVIATION**2)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with another amplitude."""
         return replace(self, amplitude=float(np.exp(theta[0])))
 
-    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(
+        self, A: FloatArray, B: FloatArray, M: FloatArray, K: FloatArray | None = None
+    ) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
-        return np.array([2.0 * np.vdot(M, self(A, B))])
+        return np.array([2.0 * np.vdot(M, self(A, B) if K is None else K)])
 
     def weighted_variance_gradient(self, A: FloatArray, B: FloatArray, g: FloatArray) -> FloatArray:
         """Return the derivative of ``g @ difference_variance(A, B)``."""
@@ -496,7 +501,13 @@ class SklearnKernel(ParametricKernel):
         """Return a copy with other parameters."""
         return replace(self, kernel=self.kernel.clone_with_theta(theta))
 
-    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(
+        self,
+        A: FloatArray,
+        B: FloatArray,
+        M: FloatArray,
+        K: FloatArray | None = None,  # noqa: ARG002
+    ) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``, block by block."""
         size = int(np.sqrt(self.max_entries / max(1, len(self.theta))))
         size = size if A is B and len(A) <= size else max(1, size // 2)

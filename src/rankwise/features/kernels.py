@@ -223,17 +223,7 @@ class Gaussian(Kernel):
         if sparse.issparse(A) and EPS * (a.max(initial=0.0) + b.max(initial=0.0)) > LOST:
             return np.exp(-gamma * _squared_distances(A, B))
         K = _products(A, B)
-
-        def finish(rows: slice) -> None:
-            block = K[rows, :]
-            block *= 2 * gamma
-            block -= a[rows, None]
-            block -= b
-            exp_in_place(block)
-
-        _by_few_rows(finish, K)
-        if same:
-            set_diagonal(K, 1.0)
+        _finish_gaussian(K, gamma, a, b, same=same)
         return K
 
     def with_rows(self, B: Matrix) -> Callable[[Matrix], FloatArray]:
@@ -253,6 +243,30 @@ class Gaussian(Kernel):
     def fitted_to(self, X: Matrix, sample_weight: FloatArray | None = None) -> Self:
         """Return this kernel with a numeric gamma."""
         return replace(self, gamma=_fit_gamma(self.gamma, X, sample_weight))
+
+
+def gaussian_of_centred(gamma: float, A: FloatArray, B: FloatArray) -> FloatArray:
+    """Return the Gaussian kernel of dense rows of the host whose mean is near 0."""
+    K, b = A @ B.T, gamma * squared_norms(B)
+    _finish_gaussian(K, gamma, b if A is B else gamma * squared_norms(A), b, same=A is B)
+    return K
+
+
+def _finish_gaussian(
+    K: FloatArray, gamma: float, a: FloatArray, b: FloatArray, *, same: bool
+) -> None:
+    """Turn inner products into Gaussians in place, given the squared norms times gamma."""
+
+    def finish(rows: slice) -> None:
+        block = K[rows, :]
+        block *= 2 * gamma
+        block -= a[rows, None]
+        block -= b
+        exp_in_place(block)
+
+    _by_few_rows(finish, K)
+    if same:
+        np.fill_diagonal(K, 1.0)
 
 
 def are_contiguous_doubles(X: Matrix, weights: FloatArray) -> bool:

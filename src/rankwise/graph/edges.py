@@ -83,8 +83,9 @@ class Incidence:
         """Return ``D.T @ values`` for values of shape (n_pairs,) or (n_pairs, k)."""
         # [PTA09] eq. (12), (13): M N for values of weight times target; [APS10] eq. (9)
         if values.ndim == 1:
-            lost = sum_by(self.second, values, self.n_items)
-            return sum_by(self.first, values, self.n_items) - lost
+            won = np.bincount(self.first, values, self.n_items)
+            won -= np.bincount(self.second, values, self.n_items)
+            return won.astype(float, copy=False)  # of no pairs NumPy counts in integers
         signs, ends = np.tile([1.0, -1.0], self.n_pairs), np.stack([self.first, self.second], 1)
         entries = (signs, ends.ravel(), np.arange(0, 2 * self.n_pairs + 1, 2))
         return sparse.csc_array(entries, shape=(self.n_items, self.n_pairs)) @ values
@@ -100,9 +101,7 @@ class Incidence:
         diagonal = sparse.csr_array((degree, every[:-1], every), shape=shape)
         return _side_by_side(upper.T.tocsr(), diagonal, upper)
 
-    def product(
-        self, weight: FloatArray, V: FloatArray, *, is_lower_triangular: bool = False
-    ) -> FloatArray:
+    def product(self, weight: FloatArray, V: FloatArray) -> FloatArray:
         """Return ``D.T @ diag(weight) @ D @ V`` without the Laplacian: O(n_pairs k).
 
         Parameters
@@ -111,12 +110,10 @@ class Incidence:
             The weight of each pair.
         V : (n_items,) or (n_items, k)
             What the Laplacian is applied to.
-        is_lower_triangular : bool
-            Whether row i of V is zero after column i, which halves the work for a square V.
         """
-        columns = float_rows(V)
-        tail = 1 if is_lower_triangular else columns.shape[1]
-        return laplacian_product(columns, self.first, self.second, weight, tail).reshape(V.shape)
+        rows = float_rows(V)
+        product = laplacian_product(rows, self.first, self.second, weight, rows.shape[1])
+        return product.reshape(V.shape)
 
     def gram(self, weight: FloatArray, Z: FloatArray) -> FloatArray:
         """Return ``Z.T @ D.T @ diag(weight) @ D @ Z``, some pairs at a time: O(n_pairs k^2)."""

@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.core.arrays import FloatArray, IntArray, freeze, sum_by
+from rankwise.core.arrays import FloatArray, IntArray, freeze, joint_numbers, sum_by
 from rankwise.core.queries import Queries
 from rankwise.graph.laplacian import CliqueLaplacian, GraphLaplacian, NestedCliqueLaplacian
 from rankwise.graph.preference_graph import (
@@ -264,9 +264,7 @@ class _Split:
     def _bundles(self, is_shared: NDArray[np.bool_]) -> IntArray:
         """Give every entry the number of its bundle, those of the first part first."""
         inner = np.where(is_shared, 1 + self.grades.grade, 0)
-        key = np.stack([self.part, self.query, inner])
-        _, number = np.unique(key, axis=1, return_inverse=True)
-        return number.reshape(-1)
+        return joint_numbers(self.part, self.query, inner)
 
     def _graph(
         self,

@@ -23,10 +23,17 @@ from rankwise.io.comparison_columns import (
     have_two_items,
 )
 from rankwise.io.comparison_reading import alike_names
-from rankwise.io.comparisons import located, read_comparisons, refuse_other_columns
+from rankwise.io.comparisons import (
+    located,
+    matches_of_several,
+    read_comparisons,
+    refuse_other_columns,
+)
 from rankwise.io.data import plain_name
+from rankwise.io.match_rows import Matches
 from rankwise.io.preflib import is_preflib, read_preflib
 from rankwise.io.tables.reading import if_any
+from rankwise.io.win_matrix import read_win_matrix
 
 RANKED = ("item", "option", "name", "object", "product", "alternative", "player", "driver", "team")
 RANK = ("rank", "position", "place", "finish")
@@ -64,23 +71,30 @@ def read_answers(
         if given != ComparisonColumns():
             raise InvalidInputError("`columns` must be left out for a ChoiceTable: it has none.")
         return source
-    if is_preflib(source):
-        return read_choices(source, columns)
+    if is_preflib(source) or matches_of_several(source, given) is not None:
+        return read_choices(source, columns, skip_bad=skip_bad)
     only = ComparisonColumns(judge=given.judge, count=given.count, weight=given.weight)
     names = [] if isinstance(source, ComparisonTable) else names_of_columns(source)
     is_open = given == only and not have_two_items(names)
-    if is_open and _form(ColumnFinder(names, given, "Rankings")) is not None:
+    if (
+        is_open
+        and not _is_square(source, names)
+        and _form(ColumnFinder(names, given, "Rankings")) is not None
+    ):
         return read_choices(source, columns)
     return read_comparisons(source, columns, skip_bad=skip_bad)
 
 
-def read_choices(source: Any, columns: ComparisonColumns | None = None) -> ChoiceTable:
+def read_choices(
+    source: Any, columns: ComparisonColumns | None = None, *, skip_bad: bool = False
+) -> ChoiceTable:
     """Read rankings, or the best (and the worst) items of sets, from a file, a frame or columns.
 
     A ranking is one row (``rank1``, ``rank2``, ..., or ``first``, ``second``, ``third``, ...; blank
     after its end) or one row per item (``person``, ``item``, ``rank``; 1 is the best). A choice is
     a row with the items offered (``item1``, ``item2``, ...), ``best`` and optionally ``worst``, by
-    name or by position from 1.
+    name or by position from 1. Or there is a row for each item of a match (``match_id``,
+    ``player``, and ``score``, ``result`` or ``rank``), and some matches have more than two.
 
     Parameters
     ----------
@@ -90,6 +104,8 @@ def read_choices(source: Any, columns: ComparisonColumns | None = None) -> Choic
     columns : ComparisonColumns, optional
         The columns of judge, count and weight by name, in upper or lower case. All other columns
         are found by common names.
+    skip_bad : bool
+        Whether to leave out matches that cannot be read.
 
     Examples
     --------
@@ -104,7 +120,15 @@ def read_choices(source: Any, columns: ComparisonColumns | None = None) -> Choic
     if is_preflib(source):
         return read_preflib(source)
     given, found = columns or ComparisonColumns(), columns_of(source)
+    matches = matches_of_several(source, given)
     with located(source):
+        if _is_square(source, list(found)):
+            raise DataFileError(
+                "Rankings must have columns for places: the table is a square table of wins, whose "
+                "rows and columns have the same names. Read it by `read_comparisons`."
+            )
+        if matches is not None:
+            return _rankings_of(matches, given, found, skip_bad=skip_bad)
         return _read(found, _find_roles(ColumnFinder(found, given, "Rankings")))
 
 
@@ -137,6 +161,13 @@ def _form(find: ColumnFinder) -> str | None:
     if len(_wide(find.names)) > 1:
         return "wide"
     return "sets" if find.usual(BEST) and len(_numbered(find.names, _OFFERED)) > 1 else None
+
+
+def _is_square(source: Any, names: list[str]) -> bool:
+    """Tell whether columns that are called 1, 2, 3 are items of a square table of wins."""
+    if not all(str(number) in names for number in (1, 2)):
+        return False
+    return read_win_matrix(source, columns_of(source)) is not None
 
 
 def _find_roles(find: ColumnFinder) -> _ChoiceRoles:
@@ -213,6 +244,62 @@ def _read(columns: Mapping[str, AnyColumn], roles: _ChoiceRoles) -> ChoiceTable:
         table = ChoiceTable.from_best_worst(lists, *chosen, **context)
     unread = tuple(name for name in columns if name not in roles.columns)
     return replace(table, unread=unread, reading=_described(roles, table))
+
+
+def _rankings_of(
+    matches: Matches,
+    given: ComparisonColumns,
+    columns: Mapping[str, AnyColumn],
+    *,
+    skip_bad: bool,
+) -> ChoiceTable:
+    """Return each match as a ranking, or as its only winner among all others."""
+    matches.refuse_bad(skip_bad=skip_bad)
+    bad = {number for number, _ in matches.bad}
+    blank = [bool(np.isnan(matches.value[rows]).all()) for rows in matches.rows]
+    kept = [r for k, r in enumerate(matches.rows) if k not in bad and not blank[k]]
+    names, value = matches.names, matches.value
+    # who judged, and how much each match counts
+    context: dict[str, Any] = {}
+    parts = []
+    for role, usual in (("judge", JUDGE), ("count", COUNT), ("weight", WEIGHT)):
+        name = matches.find.role(role, usual)
+        if name is None:
+            continue
+        column = matches.cells.coded(name)
+        if any(len(set(column.code[rows].tolist())) > 1 for rows in kept):
+            if getattr(given, role) is not None:
+                raise DataFileError(
+                    f"The column {name!r} for `{role}` must say the same in all rows of a "
+                    f"{matches.match}: it does not in some. Leave it out."
+                )
+            matches.find.taken.discard(name)
+            continue
+        first = [rows[0] for rows in kept]
+        if role == "judge":
+            context["judge"] = column.values[column.code[first]].astype(object)
+        else:
+            parts.append(matches.cells.floats(role, name)[first])
+    context["weight"] = np.prod(parts, axis=0) if parts else None
+    lists = [[names[row] for row in rows[np.argsort(-value[rows], kind="stable")]] for rows in kept]
+    levels = [np.unique(value[rows]) for rows in kept]
+    if all(len(rows) == len(level) for rows, level in zip(kept, levels, strict=True)):
+        table, form = ChoiceTable.from_rankings(lists, **context), "ranked by"
+    elif all((value[rows] == 1.0).sum() == 1 for rows in kept) and matches.is_result:
+        table, form = ChoiceTable.from_best(lists, [one[0] for one in lists], **context), "won by"
+    else:
+        place = next(k for k, rows in enumerate(kept) if len(rows) > len(np.unique(value[rows])))
+        raise DataFileError(
+            f"Rows of a {matches.match} of more than two items must differ in {matches.worth!r}: "
+            f"two of {lists[place][:4]} are alike. Leave such matches out, or write them as ties "
+            "of two."
+        )
+    lines = [*matches.said, f"{len(kept)} matches {form} {matches.worth}"]
+    n_left_out = len(matches.rows) - len(kept)
+    if n_left_out:
+        lines.append(f"{n_left_out} matches left out, since they do not say who won")
+    unread = tuple(name for name in columns if name not in matches.find.taken)
+    return replace(table, unread=unread, reading=(*lines, *alike_names(table.names)))
 
 
 def _described(roles: _ChoiceRoles, table: ChoiceTable) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
+from rankwise.core.arrays import IntArray
 from rankwise.core.errors import DataFileError
 from rankwise.io.data import plain_name
 
@@ -115,6 +116,9 @@ class ComparisonColumns:
     question, category : str, optional
         Columns of what was asked, such as a prompt, and of its kind, such as a language, for the
         audit of a leaderboard.
+    match, item : str, optional
+        For a row for each item of a match: the columns of the match, which two rows have in
+        common, and of the item. ``result`` then says of each row whether it won.
 
     Examples
     --------
@@ -147,6 +151,8 @@ class ComparisonColumns:
     codes: Mapping[Any, str] | str | None = None
     favours: Literal["a", "b"] | None = None
     middle: float = 0.0
+    match: str | None = None
+    item: str | None = None
 
 
 @final
@@ -180,6 +186,8 @@ class ColumnRoles:
     neutral: str | None = None
     at_home: bool = False
     """Whether the first items are at home, except in neutral places."""
+    said: tuple[str, str] | None = None
+    """How items and winners were read, where the columns were made of those of the table."""
 
     @property
     def columns(self) -> set[str]:
@@ -188,6 +196,27 @@ class ColumnRoles:
         several.append(self.tallies or ())
         single: set[str] = {value for value in vars(self).values() if isinstance(value, str)}
         return single.union(*several)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Reshaped:
+    """Hold the columns of a table that was given in another form, a row for each two items.
+
+    Parameters
+    ----------
+    columns : mapping
+    roles : ColumnRoles
+    row : (n_rows,)
+        The row of the source that each row comes from.
+    unread : tuple of str
+        Columns of the source that are not read.
+    """
+
+    columns: Mapping[str, Any]
+    roles: ColumnRoles
+    row: IntArray
+    unread: tuple[str, ...] = ()
 
 
 @final
@@ -242,7 +271,20 @@ def find_roles(
     """
     find = ColumnFinder(names, given, "Comparisons")
     answers = _answer_roles(find, holds_words)
-    context: dict[str, Any] = {
+    context = context_roles(find)
+    # where it took place: said by a column, or by the name of the column of the first items
+    place: dict[str, Any] = {}
+    if given.home is not None:
+        place = {"home": find.required(given.home, "home")}
+    elif "home" in words_of(usual_spelling(answers["first"])):
+        place = {"at_home": True, "neutral": find.usual(NEUTRAL)}
+    return ColumnRoles(**answers, **context, **place)
+
+
+def context_roles(find: ColumnFinder) -> dict[str, Any]:
+    """Find how much, by whom, when and what, and covariates."""
+    given = find.given
+    return {
         "count": find.role("count", COUNT),
         "weight": find.role("weight", WEIGHT),
         "margin": find.role("margin", MARGIN),
@@ -253,13 +295,6 @@ def find_roles(
         "covariates": tuple(_covariate(find, name, "covariates") for name in given.covariates),
         "controls": tuple(_covariate(find, name, "controls") for name in given.controls),
     }
-    # where it took place: said by a column, or by the name of the column of the first items
-    place: dict[str, Any] = {}
-    if given.home is not None:
-        place = {"home": find.required(given.home, "home")}
-    elif "home" in words_of(usual_spelling(answers["first"])):
-        place = {"at_home": True, "neutral": find.usual(NEUTRAL)}
-    return ColumnRoles(**answers, **context, **place)
 
 
 def _covariate(find: ColumnFinder, name: str, role: str) -> tuple[str, ...]:
@@ -321,7 +356,8 @@ def _nobody_won(find: ColumnFinder, first: str | None, second: str | None) -> st
     return (
         "Comparisons must have columns winner and loser, or a, b and winner (a, b or tie), "
         f"or teams and their points: {columns} Name the columns to "
-        "read: `winner` and `loser`, or `a`, `b` and `result` or `points`."
+        "read: `winner` and `loser`, or `a`, `b` and `result` or `points`, or, for a row for each "
+        "item of a match, `match`, `item` and `result`."
     )
 
 

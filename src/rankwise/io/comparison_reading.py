@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rankwise.core.arrays import joint_numbers
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.io.comparison_columns import ColumnRoles
 from rankwise.io.who_won import MEANINGS
@@ -45,6 +46,7 @@ def described(
     names = {str(name) for name in table.names.tolist()}
     said = {cell: outcome for cell, outcome in words.items() if cell not in names}
     lines = [f"items: {roles.first} and {roles.second}", _who_won(roles, said, bool(words))]
+    lines = lines if roles.said is None else [*roles.said]
     if n_left_out:
         why = "compare an item with itself or nothing, or do not" if skips_bad else "do not"
         lines.append(f"{n_left_out} rows left out, since they {why} say who won")
@@ -119,11 +121,14 @@ def _repeated(table: ComparisonTable) -> list[str]:
     columns = [low, high, *(one.index for one in labels)]
     if table.date is not None:
         columns.append(np.unique(table.date, return_inverse=True)[1])
-    is_swapped = (table.first > table.second).astype(np.intp)
-    asked = len(np.unique(np.stack(columns), axis=1)[0])
-    in_orders = np.unique(np.stack([*columns, is_swapped]), axis=1)
-    exact = len(np.unique(np.stack([*columns, is_swapped, table.outcome]), axis=1)[0])
-    n_both, n_exact = in_orders.shape[1] - asked, table.n_rows - exact
+    # each step tells more rows apart: by what was asked, by its order, by the answer
+    asked = joint_numbers(*columns)
+    in_orders = joint_numbers(asked, table.first > table.second)
+    exact = joint_numbers(in_orders, table.outcome + 1)
+    n_asked, n_in_orders, n_different = (
+        int(number.max()) + 1 for number in (asked, in_orders, exact)
+    )
+    n_both, n_exact = n_in_orders - n_asked, table.n_rows - n_different
     lines = []
     if n_exact:
         lines.append(
@@ -142,6 +147,12 @@ def _all_twice(table: ComparisonTable) -> list[str]:
     """Say if every row stands in the table twice: as seen by both sides, or to the letter."""
     if table.n_rows < FEWEST_TWICE:
         return []
+    # every item then stands as often first as second, or first an even number of times
+    n_first, n_second = (
+        np.bincount(side, minlength=table.n_items) for side in (table.first, table.second)
+    )
+    if (n_first % 2).any() and not np.array_equal(n_first, n_second):
+        return []
     is_swapped = table.first > table.second
     low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
     columns = [low, high, np.where(is_swapped, -table.outcome, table.outcome) + 1]
@@ -149,7 +160,7 @@ def _all_twice(table: ComparisonTable) -> list[str]:
         columns.append(np.unique(table.date, return_inverse=True)[1])
     for role in (table.judge, table.question):
         columns += [] if role is None else [role.index]
-    _, case = np.unique(np.stack(columns), axis=1, return_inverse=True)
+    case = joint_numbers(*columns)
     sides = [
         np.bincount(case[rows], minlength=case.max() + 1) for rows in (~is_swapped, is_swapped)
     ]

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -21,13 +21,27 @@ from rankwise.core.errors import (
 )
 from rankwise.io.answer_file import ANSWERS, is_answer_file
 from rankwise.io.comparison_answers import read_answers_of
-from rankwise.io.comparison_cells import WORD_TYPES, FileColumns, TableCells, columns_of
-from rankwise.io.comparison_columns import ColumnRoles, ComparisonColumns, find_roles
+from rankwise.io.comparison_cells import (
+    WORD_TYPES,
+    FileColumns,
+    TableCells,
+    columns_of,
+    names_of_columns,
+)
+from rankwise.io.comparison_columns import (
+    ColumnFinder,
+    ColumnRoles,
+    ComparisonColumns,
+    Reshaped,
+    find_roles,
+)
 from rankwise.io.comparison_context import with_context
 from rankwise.io.comparison_reading import described
+from rankwise.io.match_rows import MATCH, Matches, find_matches, read_match_rows
 from rankwise.io.numbers import join_ids
 from rankwise.io.tables.reading import if_any, open_table, require_column
 from rankwise.io.who_won import LEFT_OUT
+from rankwise.io.win_matrix import read_win_matrix
 
 
 @final
@@ -138,7 +152,9 @@ def read_comparisons(
         A CSV, TSV, JSON, Parquet or Excel file, or the answers file of ``rankwise ask``; a pandas,
         polars or pyarrow frame; a dictionary of columns; rows (winner, loser) or (a, b, who won);
         or a `ComparisonTable`, which keeps everything but the order of its items. Of files only
-        the columns that are used are read.
+        the columns that are used are read. A table may also have a row for each item of a match
+        (match_id, team and score, result or rank), or be square: the wins of the items of its rows
+        over those of its columns.
     columns : ComparisonColumns, optional
         The columns by name, in upper or lower case; the others are found by common names.
     names : (n_items,), optional
@@ -216,7 +232,7 @@ def read_with_roles(
     cells = TableCells(columns_of(source))
     # which column holds what, and who won in each row
     with located(source):
-        roles = find_roles(cells.columns, given, cells.holds_words)
+        cells, roles, reshaped = _with_roles(source, cells, given, skip_bad=skip_bad)
         if isinstance(cells.columns, FileColumns):
             cells.columns.load(roles.columns)
         answers = read_answers_of(cells, roles, given, skip_bad=skip_bad)
@@ -230,7 +246,50 @@ def read_with_roles(
     with located(source, n_left_out):
         table, notes = with_context(cells, roles, given, answers, names)
     table = table if rows is None else replace(table, row=freeze(rows[table.row]))
+    if reshaped is not None:
+        table = replace(table, row=freeze(reshaped.row[table.row]), unread=reshaped.unread)
     return ReadTable(table, roles, answers.words, tuple(notes), n_rows, n_left_out)
+
+
+def _with_roles(
+    source: Any, cells: TableCells, given: ComparisonColumns, *, skip_bad: bool
+) -> tuple[TableCells, ColumnRoles, Reshaped | None]:
+    """Find the column of each role; bring a table of another form into that of two items a row.
+
+    Only what has no columns of two items is looked at in another way: a square table of wins, and a
+    row for each item of a match.
+    """
+    if given.match is not None or given.item is not None:
+        found = read_match_rows(cells.columns, given, skip_bad=skip_bad)
+        if found is None:
+            raise DataFileError(
+                "`match` and `item` must name columns of a table with a row for each item of a "
+                f"match, of which a match has several: got the columns {list(cells.columns)}."
+            )
+        return TableCells(found.columns), found.roles, found
+    try:
+        return cells, find_roles(cells.columns, given, cells.holds_words), None
+    except DataFileError:
+        found = read_win_matrix(source, cells.columns) if given == ComparisonColumns() else None
+        found = found or read_match_rows(cells.columns, given, skip_bad=skip_bad)
+        if found is None:
+            raise
+        return TableCells(found.columns), found.roles, found
+
+
+def matches_of_several(source: Any, given: ComparisonColumns) -> Matches | None:
+    """Return matches with a row for each item, some of which have more than two; None otherwise."""
+    find = ColumnFinder(names_of_columns(source), given, "Matches")
+    if given.match is None and find.usual(MATCH) is None:
+        return None
+    with located(source):
+        cells = TableCells(columns_of(source))
+        if given.match is None and given.item is None:
+            with suppress(DataFileError):
+                find_roles(cells.columns, given, cells.holds_words)
+                return None
+        found = find_matches(cells.columns, given)
+    return found if found is not None and found.most > 2 else None
 
 
 @contextmanager

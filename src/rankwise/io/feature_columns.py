@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeAlias, final
 
 import numpy as np
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.comparisons.dates import as_days, order_of_dates
-from rankwise.core.display import listed
+from rankwise.core.display import brief, listed
 from rankwise.core.errors import InvalidInputError, RankwiseError
 from rankwise.core.words import matching_columns
 from rankwise.io.data import ColumnNames, ItemColumns, is_date
@@ -32,6 +33,10 @@ BLANKS = {"", "na", "n/a", "#n/a", "nan", "null", "none", "?"}
 TRUTH = "true or false"
 POINTS, COMMAS = "decimal points", "decimal commas"
 DATES = "days since 1970"
+LARGEST_DAY = 700_000.0
+"""Dates so many days before or after 1970 are shown as numbers."""
+LARGEST_WRITTEN = 1e15
+"""Numbers up to this one are shown without an exponent."""
 
 _UNIT = "[$€£¥₹₩]|USD|EUR|GBP|CHF|JPY"
 _AMOUNT = re.compile(
@@ -258,6 +263,35 @@ def _number(word: str, kind: str, unit: str) -> float | None:
     whole = re.sub(_THOUSANDS.format(thousands), "", whole)
     is_negative = (amount["sign"] + amount["minus"]).count("-") == 1
     return (-1.0 if is_negative else 1.0) * float(f"{whole or 0}.{fraction or 0}")
+
+
+def word_in_form(number: float, form: str, *, is_mean: bool = False) -> str:
+    """Return a number as a cell of its column has it, for people to read.
+
+    Parameters
+    ----------
+    number : float
+        Of the column, or a mean of it.
+    form : str
+        What `form_of` returned for the column; empty for plain numbers.
+    is_mean : bool
+        Whether it is a mean of several, of which the day is enough.
+    """
+    kind, _, unit = form.partition(", ")
+    if kind == TRUTH and number in (0.0, 1.0):
+        return "true" if number else "false"
+    if kind == DATES and abs(number) < LARGEST_DAY:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=round(number * 86400.0))
+        is_day = float(number).is_integer() or is_mean
+        return f"{moment:%Y-%m-%d}" if is_day else f"{moment:%Y-%m-%d %H:%M}"
+    text = brief(number)
+    if "e+" in text and abs(number) < LARGEST_WRITTEN:
+        text = f"{number:.0f}"
+    if kind not in (POINTS, COMMAS) or not unit:
+        return text
+    if unit == "%":
+        return f"{text}%"
+    return f"{text} {unit}" if unit.isalpha() else f"{unit}{text}"
 
 
 def _mixes_forms(words: list[str]) -> bool:

@@ -141,9 +141,7 @@ class RankedItems:
         if values.ndim != 1:
             raise InvalidInputError(f"`scores` must be a vector: got shape {values.shape}.")
         queries = Queries.of(qid, len(values))
-        order = np.lexsort((-values, queries.index))
-        ranks = np.empty(len(values), dtype=np.intp)
-        ranks[order] = 1 + np.arange(len(values)) - queries.starts[queries.index[order]]
+        ranks = queries.ranks(queries.best_first(values))
         names = None if items is None else np.asarray(items)
         if names is not None and names.shape != values.shape:
             raise InvalidInputError(
@@ -158,9 +156,7 @@ class RankedItems:
 
     def in_order(self, k: int | None = None) -> RankedItems:
         """Return the items query by query, best first, at most k of each."""
-        queries = Queries.of(self.qid, len(self))
-        order = np.lexsort((self.ranks, queries.index))
-        return self._take(order if k is None else order[self.ranks[order] <= k])
+        return self._take(Queries.of(self.qid, len(self)).best_first(-self.ranks, k))
 
     def _take(self, rows: IntArray) -> RankedItems:
         def part(values: NDArray[Any] | None) -> Any:

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.checks import as_floats, check_finite, check_length
-from rankwise.core.display import Result, decimals, draw_interval, p_value
+from rankwise.core.display import Result, between, decimals, draw_interval, p_value
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Share, check_call
 from rankwise.measures.evaluation import Alternative
@@ -52,15 +52,15 @@ class AUCInterval(Result):
 
     def __str__(self) -> str:
         return (
-            f"{decimals(self.value, 3)} ({self.confidence:.0%} interval {decimals(self.low, 3)} to "
-            f"{decimals(self.high, 3)}, {self.n_relevant} relevant and {self.n_other} other items)"
+            f"{decimals(self.value, 3)} ({self.confidence:.0%} interval "
+            f"{between(self.low, self.high)}, {self.n_relevant} relevant and {self.n_other} other "
+            "items)"
         )
 
     def _cells(self) -> list[list[str]]:
-        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
         head = ["AUC", f"{self.confidence:.0%} interval", "relevant", "other"]
-        row = [decimals(self.value, 3), interval, str(self.n_relevant), str(self.n_other)]
-        return [head, row]
+        interval, counts = between(self.low, self.high), (self.n_relevant, self.n_other)
+        return [head, [decimals(self.value, 3), interval, *map(str, counts)]]
 
     def _caption(self) -> str:
         return "AUC on test data"
@@ -68,8 +68,7 @@ class AUCInterval(Result):
     def _draw(self, ax: Any) -> None:
         """Draw the value with its interval, next to chance."""
         label = f"AUC, {self.confidence:.0%} interval"
-        draw_interval(ax, self.value, self.low, self.high, label)
-        ax.axvline(0.5, linestyle="--", color="grey")
+        draw_interval(ax, self.value, self.low, self.high, label, chance=0.5)
         ax.set_xlim(0.0, 1.0)
 
 
@@ -117,16 +116,15 @@ class AUCComparison(Result):
     def __str__(self) -> str:
         return (
             f"difference {self.difference:+.3f} ({self.confidence:.0%} interval "
-            f"{decimals(self.low, 3)} to {decimals(self.high, 3)}, {decimals(self.first, 3)} and "
+            f"{between(self.low, self.high)}, {decimals(self.first, 3)} and "
             f"{decimals(self.second, 3)}), {p_value(self.pvalue)}"
         )
 
     def _cells(self) -> list[list[str]]:
         head = ["first", "second", "difference", f"{self.confidence:.0%} interval", "p-value"]
-        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
         values = [decimals(self.first, 3), decimals(self.second, 3), f"{self.difference:+.3f}"]
-        row = [*values, interval, p_value(self.pvalue).removeprefix("p = ")]
-        return [head, row]
+        test = p_value(self.pvalue).removeprefix("p = ")
+        return [head, [*values, between(self.low, self.high), test]]
 
     def _caption(self) -> str:
         return "Two AUCs on the same items"
@@ -134,8 +132,7 @@ class AUCComparison(Result):
     def _draw(self, ax: Any) -> None:
         """Draw the difference with its interval, next to zero."""
         label = f"first AUC minus second, {self.confidence:.0%} interval"
-        draw_interval(ax, self.difference, self.low, self.high, label)
-        ax.axvline(0.0, linestyle="--", color="grey")
+        draw_interval(ax, self.difference, self.low, self.high, label, chance=0.0)
 
 
 def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: Share = 0.95) -> AUCInterval:
@@ -167,7 +164,7 @@ def auc_interval(y: ArrayLike, scores: ArrayLike, *, confidence: Share = 0.95) -
     Notes
     -----
     The ranker is taken as given: the interval reflects the choice of test items, not of training
-    items. For an AUC of held-out items see `leave_pair_out_auc`.
+    items. For an AUC of held-out items see `leave_pair_out`.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from rankwise.core.checks import (
 )
 from rankwise.core.display import (
     Result,
+    between,
     decimals,
     new_axes,
     p_value,
@@ -263,7 +264,7 @@ class Evaluation(Result):
         low, high = self.interval().T
         head, *body = self._rows()
         head = [*head[:3], "95 % interval", head[3]]
-        ends = [f"{decimals(a)} to {decimals(b)}" for a, b in zip(low, high, strict=True)]
+        ends = [between(a, b, 4) for a, b in zip(low, high, strict=True)]
         body = [[*row[:3], end, row[3]] for row, end in zip(body, ends, strict=True)]
         return [head, *body]
 

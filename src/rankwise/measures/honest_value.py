@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any, final
 
-from rankwise.core.display import Result, decimals, draw_interval
+from rankwise.core.display import Result, between, decimals, draw_interval
 from rankwise.core.storable import storable
 
 
@@ -60,7 +60,7 @@ class HonestValue(Result):
         )
 
     def _cells(self) -> list[list[str]]:
-        interval = f"{decimals(self.low)} to {decimals(self.high)}"
+        interval = between(self.low, self.high, 4)
         head = ["measure", "value", "95 % interval", "queries"]
         return [head, [self.measure, decimals(self.value), interval, str(self.n_queries)]]
 

@@ -3,13 +3,13 @@
 For a few rows BLAS spends most of its time on copying the other matrix into an order of its own.
 Here sixteen kernel values of four rows are formed, exponentiated and added up while they are near.
 Every exponent is added up in the order of the features, and every row in sixteen sums over the
-columns, whatever the width of registers: compilers with vectors return the same doubles everywhere,
-and equal rows get equal scores.
+columns, whatever the width of registers, so that equal rows get equal scores. Products are fused
+with sums where the processor does so, as BLAS does.
 """
 
 cimport rankwise.native.registers
 from libc.stdint cimport int64_t as i64
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memset
 
 import numpy as np
 
@@ -65,7 +65,7 @@ cdef extern from *:
        four rows in registers. e^x is 2^k e^r with |r| <= log(2) / 2, and e^r its series: within two
        units in the last place. NaN stays NaN. The constants of the exponential and the products
        want all registers: neither function is put into the other. */
-    #define ADD_TILES(WIDTH, TARGET) \\
+    #define ADD_TILES(WIDTH, TARGET, PLUS_PRODUCT) \\
         typedef double doubles##WIDTH __attribute__((vector_size(8 * WIDTH), aligned(8))); \\
         typedef int64_t bits##WIDTH __attribute__((vector_size(8 * WIDTH), aligned(8))); \\
         TARGET __attribute__((noinline)) static void add_exponentials##WIDTH( \\
@@ -101,8 +101,9 @@ cdef extern from *:
                             doubles##WIDTH first = *(const doubles##WIDTH *)f; \\
                             doubles##WIDTH second = *(const doubles##WIDTH *)(f + WIDTH); \\
                             for (int row = 0; row < ROWS; row++) { \\
-                                a[row] += l[row * depth + k] * first; \\
-                                b[row] += l[row * depth + k] * second; \\
+                                doubles##WIDTH x = l[row * depth + k] - (doubles##WIDTH){0}; \\
+                                a[row] = PLUS_PRODUCT(a[row], x, first); \\
+                                b[row] = PLUS_PRODUCT(b[row], x, second); \\
                             } \\
                         } \\
                         double *out = exponents + i * LANES + part; \\
@@ -116,10 +117,20 @@ cdef extern from *:
         }
     #if defined(__x86_64__) && !defined(__clang__) && __GNUC__ >= 12
     #define HAS_WIDE_REGISTERS
-    ADD_TILES(8, __attribute__((target("arch=x86-64-v4,prefer-vector-width=512"))))
-    ADD_TILES(4, __attribute__((target("arch=x86-64-v3"))))
+    #include <immintrin.h>
+    #define PLUS_8(sum, x, y) (doubles8)_mm512_fmadd_pd((__m512d)(x), (__m512d)(y), (__m512d)(sum))
+    #define PLUS_4(sum, x, y) (doubles4)_mm256_fmadd_pd((__m256d)(x), (__m256d)(y), (__m256d)(sum))
+    ADD_TILES(8, __attribute__((target("arch=x86-64-v4,prefer-vector-width=512"))), PLUS_8)
+    ADD_TILES(4, __attribute__((target("arch=x86-64-v3"))), PLUS_4)
     #endif
-    ADD_TILES(2, )
+    #if defined(__aarch64__)
+    #include <arm_neon.h>
+    #define PLUS_2(sum, x, y) (doubles2)vfmaq_f64((float64x2_t)(sum), (float64x2_t)(x), \\
+                                                  (float64x2_t)(y))
+    #else
+    #define PLUS_2(sum, x, y) ((sum) + (x) * (y))
+    #endif
+    ADD_TILES(2, , PLUS_2)
     static void add_tiles(
             const double *left, int64_t n_rows, int64_t depth, const double *factors,
             int64_t stride, int64_t n_columns, const double *weights, double *exponents,
@@ -174,28 +185,31 @@ def gaussian_scores(const double[:, ::1] X, const double[::1] shift, const doubl
     cdef Py_ssize_t n_whole = n_columns - n_columns % LANES, n_rest = n_columns - n_whole
     cdef Py_ssize_t i, j, k
     cdef double total
-    cdef double[:, ::1] left = np.empty((ROWS * n_tiles, depth))
-    # both begin with a line of the cache
-    cdef double[::1] room = np.zeros(2 * ROWS * n_tiles * LANES + 8)
+    cdef Py_ssize_t size = ROWS * n_tiles * LANES
+    # sums and exponents begin with a line of the cache; then come left, and columns that are left over
+    cdef double[::1] room = np.empty(8 + 2 * size + (ROWS * n_tiles + LANES) * depth + LANES)
     cdef double *sums = &room[0] + (64 - <size_t>&room[0] % 64) // sizeof(double)
-    cdef double *exponents = sums + ROWS * n_tiles * LANES
-    cdef double[:, ::1] last = np.zeros((depth + 1, LANES))
+    cdef double *exponents = sums + size
+    cdef double *left = exponents + size
+    cdef double *last = left + ROWS * n_tiles * depth
     with nogil:
+        memset(sums, 0, size * sizeof(double))
         for i in range(n_rows):
-            fill_left(&X[i, 0], &shift[0], n_features, &left[i, 0])
+            fill_left(&X[i, 0], &shift[0], n_features, left + i * depth)
         for i in range(n_rows, ROWS * n_tiles):
-            memcpy(&left[i, 0], &left[n_rows - 1, 0], depth * sizeof(double))
+            memcpy(left + i * depth, left + (n_rows - 1) * depth, depth * sizeof(double))
         if n_whole:
-            add_tiles(&left[0, 0], ROWS * n_tiles, depth, &factors[0, 0], n_columns, n_whole,
+            add_tiles(left, ROWS * n_tiles, depth, &factors[0, 0], n_columns, n_whole,
                       &weights[0], exponents, sums)
         if n_rest:
             for k in range(depth):
-                memcpy(&last[k, 0], &factors[k, n_whole], n_rest * sizeof(double))
+                memcpy(last + k * LANES, &factors[k, n_whole], n_rest * sizeof(double))
                 for j in range(n_rest, LANES):
-                    last[k, j] = last[k, n_rest - 1]
-            memcpy(&last[depth, 0], &weights[n_whole], n_rest * sizeof(double))
-            add_tiles(&left[0, 0], ROWS * n_tiles, depth, &last[0, 0], LANES, LANES,
-                      &last[depth, 0], exponents, sums)
+                    last[k * LANES + j] = last[k * LANES + n_rest - 1]
+            memset(last + depth * LANES, 0, LANES * sizeof(double))
+            memcpy(last + depth * LANES, &weights[n_whole], n_rest * sizeof(double))
+            add_tiles(left, ROWS * n_tiles, depth, last, LANES, LANES, last + depth * LANES,
+                      exponents, sums)
         for i in range(n_rows):
             total = 0.0
             for j in range(LANES):

@@ -256,9 +256,7 @@ class Ranker(BaseEstimator, ABC):
         queries = None if qid is None else Queries.of(qid, len(scores))
         if queries is None or queries.n_queries == 1:
             return (-scores).argsort(kind="stable")[:k]
-        order = np.lexsort((-scores, queries.index))
-        place = np.arange(len(order)) - queries.starts[queries.index[order]]
-        return order if k is None else order[place < k]
+        return queries.best_first(scores, k)
 
     def score(
         self,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
@@ -22,6 +22,7 @@ from rankwise.core.display import (
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import AtMost, Count, check_call
 from rankwise.core.queries import Queries
+from rankwise.io.feature_columns import columns_kept, word_in_form
 from rankwise.measures.pairwise import Concordance
 from rankwise.measures.registry import parse_measure
 from rankwise.measures.value import Measure
@@ -33,6 +34,7 @@ from rankwise.rankers.scoring_function import (
     scoring_function,
     takes_queries,
 )
+from rankwise.solve.iteration import followed
 
 MOST_ENUMERATED = 10
 """Differing features up to which every subset of them is tried."""
@@ -79,6 +81,9 @@ class Explanation(Result):
         How the contributions were found.
     item_a, item_b : str
         The names of both items, if they have any.
+    forms : mapping of str to str
+        How the numbers of features were written in the table, such as dates or prices; they are
+        shown like that.
 
     Examples
     --------
@@ -101,6 +106,7 @@ class Explanation(Result):
     method: str
     item_a: str = ""
     item_b: str = ""
+    forms: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lead(self) -> float:
@@ -127,7 +133,9 @@ class Explanation(Result):
         order = np.argsort(-np.abs(self.contributions), kind="stable")
         for at in order[:MOST_SHOWN]:
             error = [] if self.is_exact else [f"{self.standard_errors[at]:.2g}"]
-            values = [_shown(self.features_a[at]), _shown(self.features_b[at])]
+            form = self.forms.get(self.names[at], "")
+            other = _shown(self.features_b[at], form, is_mean=self.b is None)
+            values = [_shown(self.features_a[at], form), other]
             rows.append([self.names[at], f"{self.contributions[at]:+.4g}", *error, *values])
         rest = order[MOST_SHOWN:]
         if len(rest):
@@ -279,6 +287,7 @@ def explain(
         method=how if errors.any() or not how.startswith("sampled") else ENUMERATED,
         item_a="" if item_names is None else str(item_names[a]),
         item_b="" if item_names is None or b is None else str(item_names[b]),
+        forms=dict(columns_kept(getattr(ranker, "table_columns_", {}), ()).forms),
     )
 
 
@@ -493,10 +502,10 @@ def _known_means(rows: FloatArray) -> FloatArray:
     return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, form: str, *, is_mean: bool = False) -> str:
     if isinstance(value, str):
         return short_label(value)
-    return "blank" if is_missing(value) else brief(value)
+    return "blank" if is_missing(value) else word_in_form(float(value), form, is_mean=is_mean)
 
 
 def _predict(ranker: Any, rows: FloatArray, qid: Any = None) -> FloatArray:
@@ -644,6 +653,7 @@ def feature_importance(
     measure: Measure | str = Concordance,
     n_repeats: Annotated[Count, AtMost(MOST_REPEATS)] = 5,
     feature_names: Sequence[str] | None = None,
+    progress: bool = False,
     random_state: Any = None,
 ) -> FeatureImportance:
     """Measure how much worse the ranking gets when one feature is shuffled inside queries.
@@ -663,6 +673,8 @@ def feature_importance(
         Number of shuffles of each feature.
     feature_names : sequence of str, optional
         The names of the features; by default those of the ranker or of the columns of X.
+    progress : bool
+        Show a progress bar.
     random_state : int, RandomState or None
         Source of the shuffles.
 
@@ -691,7 +703,8 @@ def feature_importance(
     value = chosen.overall(truth, _predict(ranker, rows, queries.index), queries)
     sign = 1.0 if chosen.greater_is_better else -1.0
     losses = np.empty((n_repeats, rows.shape[1]))
-    for k in range(rows.shape[1]):
+    n_features = rows.shape[1]
+    for k in followed(range(n_features), n_features, "features shuffled", shown=progress):
         shuffles = np.stack(list(_shuffles(queries, n_repeats, rng)))
         shuffled = (_with_column(rows, k, order) for order in shuffles)
         scores = [_predict(ranker, one, queries.index) for one in shuffled]

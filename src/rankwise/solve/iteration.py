@@ -262,8 +262,9 @@ def followed(items: Iterable[T], total: int, label: str, *, shown: bool) -> Iter
     if not shown:
         yield from items
         return
-    rich = import_module("rich.progress")  # only a bar needs it
-    yield from rich.track(items, description=label, total=total)
+    rich, console = import_module("rich.progress"), import_module("rich.console")
+    bar = console.Console(stderr=True)  # what is printed may be piped to a program
+    yield from rich.track(items, description=label, total=total, console=bar)
 
 
 @contextmanager

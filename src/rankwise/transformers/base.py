@@ -27,6 +27,9 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
     __metadata_request__fit: ClassVar = {"qid": True}
     __metadata_request__transform: ClassVar = {"qid": True}
 
+    takes_text: ClassVar[bool] = False
+    """Whether cells may be text; rows are then dense, of any type."""
+
     n_features_in_: Annotated[int, AtLeast(0), Size("n_features")]
     feature_names_in_: Annotated[NDArray[np.str_], Shape("n_features")]
     fitted_with_qid_: bool
@@ -34,6 +37,7 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.string = tags.input_tags.categorical = self.takes_text
         return tags
 
     @abstractmethod
@@ -124,12 +128,27 @@ class QueryTransformer(TransformerMixin, BaseEstimator, ABC):
         return np.asarray(self._names([str(name) for name in given]), dtype=object)
 
     def _check_rows(self, X: Any, *, reset: bool) -> Matrix:
-        """Return rows as floats in C order; blanks are allowed."""
+        """Return rows in C order, as floats unless they may hold text; blanks are allowed."""
+        dtype = None if self.takes_text else np.float64
+        if self.takes_text:
+            refuse_sparse_rows(X, type(self).__name__, "Use X.toarray().")
         with refuse_overflow():
             rows = validate_data(
-                self, X, reset=reset, dtype=np.float64, order="C", ensure_all_finite="allow-nan"
+                self, X, reset=reset, dtype=dtype, order="C", ensure_all_finite="allow-nan"
             )
         return rows
+
+    def _positions(self, columns: list[Any], rule: str) -> list[int]:
+        """Return the positions of columns given by name or position; refuse others by this rule."""
+        names = [str(name) for name in vars(self).get("feature_names_in_", ())]
+        found = [names.index(c) if isinstance(c, str) and c in names else c for c in columns]
+        last = self.n_features_in_ - 1
+        for c in found:
+            if not isinstance(c, int | np.integer) or not 0 <= c <= last:
+                raise InvalidInputError(
+                    f"{rule}, by position from 0 to {last} or by name: got {c!r}."
+                )
+        return [int(c) for c in found]
 
 
 def refuse_sparse_rows(X: Any, owner: str, remedy: str) -> None:

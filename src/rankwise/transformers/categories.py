@@ -11,20 +11,18 @@ from typing import Annotated, Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, IntArray, Matrix, sum_by
 from rankwise.core.checks import (
     check_length,
     entries_of,
     is_missing,
-    refuse_overflow,
 )
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Advice, CheckedWith, Positive, Shape
 from rankwise.core.queries import Queries, one_output
 from rankwise.core.storable import AsLongAs, Counted, Finite, PositionsIn
-from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
+from rankwise.transformers.base import QueryTransformer
 
 N_FOLDS = 5
 """Number of folds of queries, each encoded by the other folds."""
@@ -132,6 +130,8 @@ class WithinQueryEncoder(QueryTransformer):
            [ 0.5,  2. ]])
     """
 
+    takes_text = True
+
     columns_: Annotated[list[Counted], Shape("n_encoded"), PositionsIn("n_features")]
     categories_: Annotated[list[NDArray[np.str_]], Shape("n_encoded")]
     codes_: Annotated[list[Annotated[FloatArray, Finite()]], AsLongAs("categories_")]
@@ -155,18 +155,8 @@ class WithinQueryEncoder(QueryTransformer):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
         tags.target_tags.required = True
         return tags
-
-    def _check_rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        refuse_sparse_rows(X, "WithinQueryEncoder", "Use X.toarray().")
-        with refuse_overflow():
-            rows = validate_data(
-                self, X, reset=reset, dtype=None, order="C", ensure_all_finite="allow-nan"
-            )
-        return rows
 
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> _Excess:
         self.columns_ = self._chosen(X)
@@ -203,16 +193,7 @@ class WithinQueryEncoder(QueryTransformer):
         """Return the positions of the features to encode."""
         if self.columns is None:
             return [j for j in range(X.shape[1]) if not is_numeric(X[:, j])]
-        names = [str(name) for name in vars(self).get("feature_names_in_", ())]
-        chosen = entries_of(self.columns)
-        positions = [names.index(c) if isinstance(c, str) and c in names else c for c in chosen]
-        for c in positions:
-            if not isinstance(c, int | np.integer) or not 0 <= c < X.shape[1]:
-                raise InvalidInputError(
-                    f"`columns` must hold features of X, by position from 0 to {X.shape[1] - 1} or "
-                    f"by name: got {c!r}."
-                )
-        return [int(c) for c in positions]
+        return self._positions(entries_of(self.columns), "`columns` must hold features of X")
 
     def _chosen_crosses(self, numbers: list[IntArray], varies: list[bool]) -> IntArray:
         """Return the pairs of encoded features that are crossed, as entries of `columns_`."""

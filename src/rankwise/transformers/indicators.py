@@ -6,14 +6,12 @@ from typing import Annotated, Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import BoolArray, FloatArray, Matrix
-from rankwise.core.checks import refuse_overflow
 from rankwise.core.params import Shape
 from rankwise.core.queries import Queries
 from rankwise.core.storable import Counted, Finite, PositionsIn
-from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
+from rankwise.transformers.base import QueryTransformer
 from rankwise.transformers.categories import BLANK, categories_of, is_numeric, numbers_of
 
 
@@ -55,6 +53,8 @@ class IndicatorEncoder(QueryTransformer):
            [0., 1., 4., 0.]])
     """
 
+    takes_text = True
+
     __metadata_request__fit: ClassVar = {"qid": False}
     __metadata_request__transform: ClassVar = {"qid": False}
 
@@ -63,20 +63,6 @@ class IndicatorEncoder(QueryTransformer):
     blanks_: Annotated[list[Counted], Shape("n_blank"), PositionsIn("n_features")]
     means_: Annotated[FloatArray, Finite(), Shape("n_features")]
     scales_: Annotated[FloatArray, Finite(), Shape("n_features")]
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        return tags
-
-    def _check_rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        refuse_sparse_rows(X, "IndicatorEncoder", "Use X.toarray().")
-        with refuse_overflow():
-            rows = validate_data(
-                self, X, reset=reset, dtype=None, order="C", ensure_all_finite="allow-nan"
-            )
-        return rows
 
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:  # noqa: ARG002
         n_features = X.shape[1]

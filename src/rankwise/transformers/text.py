@@ -8,16 +8,15 @@ from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
 
 from rankwise.core.arrays import FloatArray, Matrix
-from rankwise.core.checks import entries_of, is_missing, refuse_overflow
+from rankwise.core.checks import entries_of, is_missing
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import CheckedWith, Shape
 from rankwise.core.queries import Queries
 from rankwise.core.storable import Counted, Finite, PositionsIn
 from rankwise.core.words import words_of
-from rankwise.transformers.base import QueryTransformer, refuse_sparse_rows
+from rankwise.transformers.base import QueryTransformer
 
 Embed: TypeAlias = Callable[[list[str]], Any]
 """A function from texts to their vectors, one row each."""
@@ -75,6 +74,8 @@ class TextFeatures(QueryTransformer):
            [0.5 , 0.5 , 0.31]])
     """
 
+    takes_text = True
+
     query_column_: Counted
     text_columns_: Annotated[list[Counted], Shape("n_texts"), PositionsIn("n_features")]
     words_: Annotated[list[NDArray[np.str_]], Shape("n_texts")]
@@ -93,45 +94,24 @@ class TextFeatures(QueryTransformer):
         self.texts = texts
         self.embed = embed
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = True
-        tags.input_tags.categorical = True
-        return tags
-
-    def _check_rows(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        refuse_sparse_rows(X, "TextFeatures", "Use X.toarray().")
-        with refuse_overflow():
-            rows = validate_data(
-                self, X, reset=reset, dtype=None, order="C", ensure_all_finite="allow-nan"
-            )
-        return rows
-
     def _learn(self, X: Matrix, y: ArrayLike | None, queries: Queries) -> None:  # noqa: ARG002
-        self.query_column_, *self.text_columns_ = self._positions(X.shape[1])
+        self.query_column_, *self.text_columns_ = self._chosen()
         found = [_count_words(X[:, j]) for j in self.text_columns_]
         self.words_ = [words for words, *_ in found]
         self.word_counts_ = [counts for _, counts, *_ in found]
         self.text_counts_ = np.array([n_texts for *_, n_texts, _ in found], dtype=float)
         self.mean_lengths_ = np.array([length for *_, length in found])
 
-    def _positions(self, n_features: int) -> list[int]:
+    def _chosen(self) -> list[int]:
         """Return the column of the queries' text, then those of the items'."""
-        names = [str(name) for name in vars(self).get("feature_names_in_", ())]
         asked = [self.query, *entries_of(self.texts)]
-        found = [names.index(c) if isinstance(c, str) and c in names else c for c in asked]
-        for c in found:
-            if not isinstance(c, int | np.integer) or not 0 <= c < n_features:
-                raise InvalidInputError(
-                    "`query` and `texts` must be columns of X, by position from 0 to "
-                    f"{n_features - 1} or by name: got {c!r}."
-                )
+        found = self._positions(asked, "`query` and `texts` must be columns of X")
         if len(found) < 2 or len(set(found)) < len(found):
             raise InvalidInputError(
                 f"`texts` must name at least one column, each once and none of them `query`: got "
                 f"{self.texts!r}."
             )
-        return [int(c) for c in found]
+        return found
 
     def _transformed(self, X: Matrix, queries: Queries, found: Any = None) -> Matrix:  # noqa: ARG002
         others = [

@@ -128,6 +128,17 @@ def test_every_family_explains_itself(succeed, family):
     assert "--output" in printed
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [*((name,) for group in COMMANDS.values() for name in group),
+     ("fit",), *(("fit", name) for name in FAMILIES)],
+    ids=" ".join,
+)  # fmt: skip
+def test_help_names_values_in_words_and_no_types_of_python(succeed, arguments):
+    printed = succeed(*arguments, "--help")
+    assert not re.search(r"<\w|list\[|\{[A-Z]", printed), printed
+
+
 def test_nothing_asked_is_answered_with_help(succeed):
     assert succeed() == succeed("--help")
     assert succeed("fit") == succeed("fit", "--help")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 import rankwise
 from rankwise import ConditionalRankRLS, ConditionalRankRLSCV
@@ -170,6 +171,7 @@ def test_films_are_described_by_words(run, tables):
     said = " ".join(result.output.split())
     assert "categories in genre, plot; cost as numbers (decimal points, $)" in said
     assert "Categories are indicators" in said
+    assert "Read films.csv: names from 'item'; features from genre" in said
     # against rows that were made by hand: plots that no other film has are 0 for new films
     rows = np.array([["a", "b"] * 3, [None, *map(float, years[1:])], [1000.0] * 6], dtype=object).T
     rows = np.column_stack([rows, [f"it was {k}" for k in range(6)]])
@@ -180,11 +182,70 @@ def test_films_are_described_by_words(run, tables):
     best = rankwise.io.read_table("best.csv", y="score", qid="condition", features="rank")
     np.testing.assert_allclose(best.y.reshape(8, 2), -np.sort(-expected, axis=1))
 
+    # the saved model reads the same tables in the same way, and says the same
+    again = run("recommend", "model", "--items", "new.csv", "--top", "2", "-o", "again.csv")
+    assert again.exit_code == 0, again.output
+    assert Path("again.csv").read_text() == Path("best.csv").read_text()
+    few = run("recommend", "model", "--items", "new.csv", "--user", "u3", "--top", "1", "--json")
+    assert json.loads(few.stdout)["score"] == pytest.approx([expected[3].max()])
 
-def test_a_model_of_conditions_is_no_recommender(learn, run):
+
+def test_a_saved_model_recommends_known_and_new_items_by_name_of_column(learn, run):
+    _, ranker = learn("scores.csv")
+    found = json.loads(run("recommend", "model", "--user", "u2", "--top", "3", "--json").stdout)
+    order = np.argsort(-ranker.predict()[2], kind="stable")[:3]
+    assert found["item"] == FILM_NAMES[order].tolist()
+    # columns in another order, and one more, are found by name
+    features = {f"x{j}": NEW_FILMS[:, j] for j in (2, 0, 1)}
+    write_table("moved.csv", {"more": np.ones(4), **features, "item": ["w", "x", "y", "z"]})
+    moved, plain = (
+        run("recommend", "model", "--user", "u2", "--items", name, "--json").stdout
+        for name in ("moved.csv", "new.csv")
+    )
+    assert json.loads(moved) == json.loads(plain)
+    assert json.loads(plain)["score"] == pytest.approx(
+        -np.sort(-ranker.predict(USERS[2:3], NEW_FILMS)[0])
+    )
+    write_table("others.csv", {"condition": ["n"], "b": [1.0], "a": [2.0]})
+    new = json.loads(run("recommend", "model", "--conditions", "others.csv", "--json").stdout)
+    assert new["score"] == pytest.approx(-np.sort(-ranker.predict([[2.0, 1.0]])[0]))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "--user must name somebody, or -o a file for all: model knows 8 conditions"),
+        (["--user", "nobody"], "expected names that model has features for, got nobody"),
+        (["--similar-to", "film 1"], "must come with a model of fit factorization"),
+    ],
+)
+def test_recommending_by_features_is_refused_without_somebody(learn, run, arguments, expected):
     learn("scores.csv")
+    result = run("recommend", "model", *arguments)
+    assert result.exit_code == 2
+    assert expected in " ".join(result.stderr.split())
+
+
+def test_a_model_that_python_saved_has_no_names(run, tables):
+    ConditionalRankRLS().fit(USERS, FILMS, Y).save("model")
     result = run("recommend", "model", "--user", "u0")
-    assert "rankwise fit conditional ... --rankings TABLE" in result.stderr
+    assert "expected a model with the names of its objects" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("serve", "model"), ("explain", "model", "films.csv")])
+def test_other_commands_point_to_recommend(learn, run, command):
+    learn("scores.csv")
+    result = run(*command)
+    assert result.exit_code == 2
+    assert "holds a ConditionalRankRLS. Use rankwise recommend." in " ".join(result.stderr.split())
+
+
+def test_features_do_not_go_with_a_model_of_ratings(run, tables):
+    rankwise.RankingFactorization(n_components=2, random_state=0).fit(
+        csr_array(Y - Y.min() + 1)
+    ).save("model")
+    result = run("recommend", "model", "--user", "0", "--items", "new.csv")
+    assert "--conditions and --items must come with a model of fit conditional" in result.stderr
 
 
 def test_films_without_a_feature_are_refused(run, tables):

@@ -22,6 +22,7 @@ def test_every_parameter_of_a_ranker_is_an_option_or_said_to_be_none(command):
     """What cannot be typed: estimators, functions and folds."""
     owners = options.OWNERS[command]
     known = {name for owner in owners for name in inspect.signature(owner).parameters}
+    known &= {*options.PARTS.get(command, known)}
     described = {one["name"] for one in DESCRIBED[command]}
     left = known - described - {*options.BY_HAND, *options.OF_PYTHON, "self"}
     assert left <= {"cv"}
@@ -32,6 +33,7 @@ def test_defaults_and_choices_are_those_of_the_library(command):
     signature = inspect.signature(options.OWNERS[command][0]).parameters
     for one in DESCRIBED[command]:
         default = signature[one["name"]].default if one["name"] in signature else None
+        default = options.PARTS.get(command, {}).get(one["name"], default)
         if one["name"] == "memory":
             assert one["default"] is None  # half of the memory of the machine
             assert default is None

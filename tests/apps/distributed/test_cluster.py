@@ -236,5 +236,5 @@ def test_tasks_have_names_and_go_away(client):
         )
 
     DaskLinearRankRLS(progress=look, client=client).fit(cut(X, 3), y, qid=qid)
-    assert {"rankwise-product", "rankwise-vector", "rankwise-operators"} <= seen
+    assert {"rankwise-apply", "rankwise-vector", "rankwise-operators"} <= seen
     assert left_over(client) == []

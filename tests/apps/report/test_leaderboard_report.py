@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from rankwise import MissingExtraError, leaderboard, leaderboard_report
+from rankwise import InvalidInputError, MissingExtraError, RankRLS, leaderboard, make_report
 from rankwise.apps.cli.commands import LeaderboardCommand
 from rankwise.apps.cli.jobs.comparisons import leaderboard as run_leaderboard
 from rankwise.apps.report.figures import heat_map
@@ -29,7 +29,7 @@ def table(tmp_path):
 
 
 def test_the_page_holds_ranking_and_pairs(table):
-    page = leaderboard_report(leaderboard(table), table, title="Games").html
+    page = make_report(leaderboard(table), table, title="Games").html
     assert "<h1>Games</h1>" in page
     assert "Who beats whom" in page
     assert "How often it was" in page
@@ -40,7 +40,7 @@ def test_the_page_holds_ranking_and_pairs(table):
 
 
 def test_without_comparisons_only_probabilities_are_shown():
-    page = leaderboard_report(leaderboard(GAMES)).html
+    page = make_report(leaderboard(GAMES)).html
     assert "Probability of being preferred" in page
     assert "How often it was" not in page
 
@@ -59,16 +59,16 @@ def test_a_leaderboard_is_drawn_with_intervals():
 
 def test_the_card_of_the_second_tells_ties_and_losses():
     drawn = [("ann", "bob", "a"), ("bob", "ann", "tie"), ("ann", "bob", "b")] * 5
-    assert "probability of a win; of a tie 0." in leaderboard_report(leaderboard(drawn)).html
+    assert "probability of a win; of a tie 0." in make_report(leaderboard(drawn)).html
     decided = leaderboard([("ann", "bob"), ("bob", "ann"), ("ann", "bob")] * 5)
-    assert "probability that the first is preferred" in leaderboard_report(decided).html
+    assert "probability that the first is preferred" in make_report(decided).html
 
 
 def test_scores_on_the_scale_of_elo_are_whole_numbers():
     board = leaderboard(GAMES)
-    assert f"{board.rows()[0]['score']:.2f}" in leaderboard_report(board).html
+    assert f"{board.rows()[0]['score']:.2f}" in make_report(board).html
     elo = board.elo()
-    page, first = leaderboard_report(elo).html, elo.rows()[0]
+    page, first = make_report(elo).html, elo.rows()[0]
     assert f"{first['low']:.0f} to {first['high']:.0f}" in page
     assert f"{first['score']:.2f}" not in page
 
@@ -93,7 +93,7 @@ def battles(n_items, n_answers=600, seed=0):
 def test_judges_effects_and_ties_are_on_the_page():
     table = read_comparisons(battles(8))
     board = leaderboard(table, judges=True, first=True)
-    page = leaderboard_report(board, table).html
+    page = make_report(board, table).html
     for title in ("Ranking", "Who beats whom", "Effects", "Judges"):
         assert f">{title}</h2>" in page
     assert page.index("judge 0") < page.index("judge 1")  # the most suspect first
@@ -101,7 +101,7 @@ def test_judges_effects_and_ties_are_on_the_page():
     assert f"{effect.low:.3f} to {effect.high:.3f}" in page
     assert re.search(r"2\d% of the answers are ties", page)
     assert "Answers may be ties" in page
-    plain = leaderboard_report(leaderboard(GAMES)).html
+    plain = make_report(leaderboard(GAMES)).html
     assert ">Judges</h2>" not in plain
     assert ">Effects</h2>" not in plain
     assert "Answers may be ties" not in plain
@@ -111,7 +111,7 @@ def test_judges_effects_and_ties_are_on_the_page():
 def test_the_reading_and_the_audit_are_on_the_page():
     table = read_comparisons(battles(8))
     board = leaderboard(table, random_state=0)
-    page = leaderboard_report(board, table, categories={"German": board}).html
+    page = make_report(board, table, categories={"German": board}).html
     for title in ("Audit", "Neighbours", "Only German", "How the table was read"):
         assert f">{title}</h2>" in page
     for finding in board.audit().findings:
@@ -120,12 +120,12 @@ def test_the_reading_and_the_audit_are_on_the_page():
 
 
 def test_who_beats_whom_is_a_map_of_sixty_items():
-    page = leaderboard_report(leaderboard(read_comparisons(battles(60, 3000)))).html
+    page = make_report(leaderboard(read_comparisons(battles(60, 3000)))).html
     assert page.count("<rect") == 60 * 59
     assert "The map shows all items" in page
     assert "The tables show the best 12" in page
     assert len(page) < 600_000
-    many = leaderboard_report(leaderboard(read_comparisons(battles(70, 3000)))).html
+    many = make_report(leaderboard(read_comparisons(battles(70, 3000)))).html
     assert many.count("<rect") == 60 * 59
     assert "The map shows the best 60 items" in many
 
@@ -144,7 +144,7 @@ def test_the_chart_shows_all_items_or_says_which():
     assert "Scores of all 60 items" in board.chart()
     assert board.chart(10).count("<circle") == 10
     assert "Scores of the best 10" in board.chart(10)
-    many = leaderboard_report(leaderboard(read_comparisons(battles(110, 3000)))).html
+    many = make_report(leaderboard(read_comparisons(battles(110, 3000)))).html
     assert many.count("<circle") == 100
     assert "The chart shows the best 100 of 110 items; the table shows all." in many
 
@@ -169,13 +169,13 @@ def test_a_single_item_is_drawn():
 def test_a_page_about_a_leaderboard_needs_no_drawing_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setitem(sys.modules, "markupsafe", None)
-    assert "<svg" in leaderboard_report(leaderboard(GAMES)).html
+    assert "<svg" in make_report(leaderboard(GAMES)).html
 
 
 def test_without_templates_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(MissingExtraError, match=r'or, in a clone, pip install "\.\[report\]"'):
-        leaderboard_report(leaderboard(GAMES))
+        make_report(leaderboard(GAMES))
 
 
 def test_modules_of_reports_load_without_optional_packages():
@@ -199,15 +199,36 @@ def test_the_title_of_a_page_from_a_file_is_a_title(tmp_path, capsys):
 def test_groups_that_never_met_are_told_apart():
     games = [("ann", "bob"), ("bob", "ann"), ("ann", "bob")] * 5
     others = [(f"{one} II", f"{other} II") for one, other in games]
-    page = leaderboard_report(leaderboard([*games, *others], random_state=0)).html
+    page = make_report(leaderboard([*games, *others], random_state=0)).html
     assert "2 groups of items never met: scores, ranks and probabilities hold inside" in page
     assert ">group<" in page
-    assert ">group<" not in leaderboard_report(leaderboard(games, random_state=0)).html
+    assert ">group<" not in make_report(leaderboard(games, random_state=0)).html
 
 
 def test_tables_of_categories_say_how_many_items_they_leave_out():
     names = np.array([f"item {k:02d}" for k in range(40)])
     ring = [(names[k], names[(k + 1) % 40]) for k in range(40)] * 2
     board = leaderboard(ring, random_state=0)
-    page = leaderboard_report(board, categories={"English": board}).html
+    page = make_report(board, categories={"English": board}).html
     assert "80 answers about 40 items. The table shows the best 30." in page
+
+
+def test_arguments_of_the_other_kind_of_page_are_refused():
+    board = leaderboard(GAMES)
+    with pytest.raises(InvalidInputError, match="takes its ComparisonTable, .* got `qid`"):
+        make_report(board, qid=[1, 2])
+    with pytest.raises(InvalidInputError, match="takes its ComparisonTable, .* got X of type list"):
+        make_report(board, [[1.0]])
+    with pytest.raises(InvalidInputError, match="must have the items' scores `y`"):
+        make_report(RankRLS().fit([[0.0], [1.0]], [0, 1]), [[0.0], [1.0]])
+
+
+def test_drawings_are_as_wide_as_their_names_and_fit_a_phone():
+    """A screen of 24 rem shows the best items, whose intervals are farthest to the right."""
+    short = leaderboard([("a", "b"), ("b", "c"), ("a", "c")] * 9).chart()
+    long = leaderboard([("a" * 30, "b"), ("b", "c"), ("a" * 30, "c")] * 9).chart()
+    widths = [int(re.search(r'viewBox="0 0 (\d+)', svg)[1]) for svg in (short, long)]
+    assert widths[0] < widths[1]
+    for svg in (short, long):
+        assert float(re.search(r"min-width: (\d+)rem", svg)[1]) <= 24
+    assert "min-width: 30rem" not in make_report(leaderboard(GAMES)).html

@@ -21,7 +21,7 @@ from rankwise import (
     RankSVM,
     WithinQueryRanks,
     evaluate,
-    leave_pair_out_auc,
+    leave_pair_out,
     make_report,
     paired_test,
 )
@@ -146,7 +146,7 @@ def test_two_classes_show_the_leave_pair_out_interval():
     X = rng.normal(size=(40, 4))
     y = (X[:, 0] + rng.normal(size=40) > 0).astype(int)
     ranker = RankRLS(alpha=2.0).fit(X, y)
-    estimate = leave_pair_out_auc(X, y, alpha=2.0, ties="drop")
+    estimate = leave_pair_out(RankRLS(alpha=2.0, ties="drop"), X, y)
     page = make_report({"mine": ranker, "svm": RankSVM().fit(X, y)}, X, y).html
     assert "ROC curve" in page
     assert f"{estimate.low:.3f} to {estimate.high:.3f}" in page
@@ -273,3 +273,25 @@ def test_values_on_queries_that_were_learned_from_are_shown_as_such():
     chosen = RankRLSCV().fit(X, y, qid=qid)
     (card,) = cards_of(make_report(chosen, X, y, qid))
     assert "held out" in card[0]
+
+
+def test_queries_of_one_size_and_one_query_are_said_in_words(data):
+    X, y, _ = data
+    ranker = RankRLS().fit(X, y)
+    for sizes, said in [
+        ((40, 40), "2 queries of 40 items"),
+        ((80,), "1 query of 80 items"),
+        ((30, 50), "2 queries of 30 to 50 items"),
+    ]:
+        page = make_report(ranker, X, y, np.repeat(np.arange(len(sizes)), sizes)).html
+        assert f"{said};" in page
+
+
+def test_what_takes_long_is_counted_for_who_waits(data, capsys):
+    X, y, qid = data
+    ranker = RankRLS().fit(X, y, qid=qid)
+    page = make_report(ranker, X, y, qid, progress=True).html
+    said = capsys.readouterr()
+    assert "features shuffled" in said.err
+    assert said.out == ""
+    assert page == make_report(ranker, X, y, qid).html

@@ -14,11 +14,14 @@ from rankwise import (
     ConditionalRankRLSCV,
     ConjugateGradients,
     Gaussian,
+    IndicatorEncoder,
     InvalidInputError,
     NothingToLearnError,
     NumericalError,
     Polynomial,
     RankRLS,
+    export_ranker,
+    load,
 )
 
 KERNELS = {"condition_kernel": Gaussian(0.3), "item_kernel": Polynomial(2, 0.5)}
@@ -458,7 +461,7 @@ def test_refusals():
     with pytest.raises(InvalidInputError, match="two different items"):
         fit(U, V, comparisons=[[0, 1, 1]])
     with pytest.raises(InvalidInputError, match="`conditions` must be a table of numbers"):
-        fit([["a"]], V, Y)
+        fit({"a": U}, V, Y)
     with pytest.raises(InvalidInputError, match="`items` must be None with relation='symmetric'"):
         ConditionalRankRLS(relation="symmetric").fit(U, V, Y)
     with pytest.raises(InvalidInputError, match="`relation` must be one of"):
@@ -559,3 +562,37 @@ def test_closed_form_of_items_that_are_not_centred(scale, alpha):
     norms = [np.linalg.norm(rows @ rows.T, 2) for rows in (conditions, items)]
     slack = np.finfo(float).eps * np.prod(norms) / alpha * np.abs(expected).max()
     np.testing.assert_allclose(found, expected, rtol=0, atol=slack)
+
+
+def test_text_and_blanks_are_read_as_the_encoder_reads_them(tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    users = rng.normal(size=(9, 2))
+    films = pd.DataFrame(
+        {"genre": ["a", "b", "c"] * 2, "year": [1990.0, None, 1992, 1993, 1994, 5]}
+    )
+    new = pd.DataFrame({"genre": ["c", "z"], "year": [None, 1991.0]})
+    y = rng.normal(size=(9, 6))
+    encoder = IndicatorEncoder().fit(films)
+    expected = ConditionalRankRLS().fit(users, encoder.transform(films), y)
+    found = ConditionalRankRLS().fit(users, films, y)
+    assert found.condition_encoder_ is None
+    np.testing.assert_allclose(found.dual_coef_, expected.dual_coef_)
+    scores = found.predict(None, new)
+    np.testing.assert_allclose(scores, expected.predict(None, encoder.transform(new)))
+    found.save(tmp_path / "m")
+    np.testing.assert_allclose(load(tmp_path / "m").predict(None, new), scores)
+    # a second fit on numbers forgets the words of the first
+    assert found.fit(users, encoder.transform(films), y).item_encoder_ is None
+    # objects of one kind share their encoder
+    mixed = np.array([["x", 1.0], ["y", None], ["x", 3.0]], dtype=object)
+    lead = np.array([[0.0, 1.0, 2.0], [-1.0, 0.0, 1.0], [-2.0, -1.0, 0.0]])
+    games = ConditionalRankRLS(relation="antisymmetric").fit(mixed, y=lead)
+    np.testing.assert_allclose(games.predict(mixed, mixed), games.predict())
+
+
+def test_words_are_no_onnx(tmp_path):
+    films = np.array([["a"], ["b"], ["a"]], dtype=object)
+    ranker = ConditionalRankRLS().fit(np.eye(2), films, [[1, 2, 3], [3, 1, 2]])
+    with pytest.raises(InvalidInputError, match="must have learned from numbers to become ONNX"):
+        export_ranker(ranker, tmp_path / "m.onnx")

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 
 import reference
 from problems import problem
-from rankwise import Gaussian, InvalidInputError, RankRLS, leave_pair_out, leave_pair_out_auc
+from rankwise import Gaussian, InvalidInputError, RankRLS, leave_pair_out
 
 
 def drawn(n=16, seed=0):
@@ -38,7 +38,7 @@ def test_value_is_that_of_refits():
     assert estimate.value == pytest.approx(naive(Ridge(), X, y))
     assert estimate.n_pairs == estimate.n_fits == y.sum() * (1 - y).sum()
     assert estimate.low < estimate.value < estimate.high
-    assert "unseen pairs" in str(estimate)
+    assert "pairs left out" in str(estimate)
 
 
 @pytest.mark.parametrize(
@@ -55,13 +55,57 @@ def test_closed_form_equals_refits(ranker):
     assert quick.n_pairs == slow.n_pairs
 
 
-def test_closed_form_is_that_of_leave_pair_out_auc():
+def test_a_basis_is_not_ignored():
     X, y = drawn()
-    value = leave_pair_out(RankRLS(1.0, ties="keep"), X, y)
-    other = leave_pair_out_auc(X, y, alpha=1.0)
-    assert (value.value, value.low, value.high) == pytest.approx(
-        (other.value, other.low, other.high)
-    )
+    ranker = RankRLS(kernel=Gaussian(0.3), basis=[0, 1, 2])
+    found = leave_pair_out(ranker, X, y)
+    assert found.n_fits > 0
+    assert found.value == leave_pair_out(make_pipeline(ranker), X, y).value
+
+
+@pytest.mark.parametrize("groups", [None, np.arange(16) // 2], ids=["pairs", "groups"])
+def test_weights_reach_the_fits(groups):
+    X, y = drawn()
+    weight = np.arange(16) % 4 / 2.0
+    if groups is None:
+        closed = leave_pair_out(RankRLS(2.0, ties="keep"), X, y, sample_weight=weight)
+        curve = leave_pair_out(RankRLS(2.0, ties="keep"), X, y, sample_weight=weight, roc=True)
+        assert (closed.n_fits, curve.n_fits) == (0, 16 * 15 / 2)
+        assert (closed.value, closed.n_pairs) == pytest.approx((curve.value, curve.n_pairs))
+    seen = []
+
+    class Spy(Ridge):
+        def fit(self, X, y, sample_weight):
+            seen.append(dict(zip(map(tuple, X), sample_weight, strict=True)))
+            return super().fit(X, y, sample_weight)
+
+    leave_pair_out(Spy(), X, y, groups, sample_weight=weight)
+    of_row = dict(zip(map(tuple, X), weight, strict=True))
+    assert all(known.items() <= of_row.items() for known in seen)
+
+
+def test_weights_need_a_fit_that_takes_them():
+    X, y = drawn()
+    with pytest.raises(InvalidInputError, match="`sample_weight` needs an estimator whose `fit`"):
+        leave_pair_out(make_pipeline(Ridge()), X, y, sample_weight=np.ones(16))
+
+
+def test_one_class_may_be_judged_against_several():
+    X, y = drawn()
+    three = np.where(y == 1, "ill", np.where(np.arange(16) % 3 == 0, "well", "unknown"))
+    for model in (Ridge(), LogisticRegression(), RankRLS(ties="keep")):
+        expected = leave_pair_out(model, X, y)
+        found = leave_pair_out(model, X, three, positive="ill")
+        assert (found.value, found.n_pairs) == pytest.approx((expected.value, expected.n_pairs))
+
+
+def test_permutations_of_a_closed_form_are_not_refitted():
+    X, y = drawn()
+    options = {"n_permutations": 19, "random_state": 0}
+    quick = leave_pair_out(RankRLS(ties="keep"), X, y, **options)
+    slow = leave_pair_out(make_pipeline(RankRLS(ties="keep")), X, y, **options)
+    assert quick.n_fits == 0
+    assert quick.pvalue == slow.pvalue
 
 
 @pytest.mark.parametrize("model", [LogisticRegression(), GaussianNB()], ids=repr)
@@ -152,7 +196,8 @@ def test_pairs_that_leave_nothing_to_learn_are_skipped():
         ),
         (np.array(["a", "b", 1, "a"], dtype=object), {}, "numbers, or labels of one type"),
         (["a", "b", "a", "b"], {"positive": "z"}, "`positive` must be one of"),
-        ([1, 1, 1, 1], {}, "different rank"),
+        ([1, 1, 1, 1], {}, "at least two classes"),
+        ([1, 0, 1, 0], {"groups": [1, 1, 1, 1]}, "different rank in different groups"),
         ([1, 0, 1], {}, "`y` must have one entry"),
         ([0, 1, 0, 1], {"confidence": 2}, "`confidence` must be a finite number between 0 and 1"),
         ([0, 1, 0, 1], {"n_fits": 0}, "`n_fits` must be"),
@@ -272,17 +317,16 @@ def test_curve_is_refused_without_two_classes_or_all_pairs():
         leave_pair_out(Ridge(), X, X[:, 0], roc=True)
     with pytest.raises(InvalidInputError, match="needs all pairs"):
         leave_pair_out(Ridge(), X, y, roc=True, n_fits=5)
-    with pytest.raises(InvalidInputError, match="needs ties='keep' and weights above 0"):
-        leave_pair_out_auc(X, y, ties="drop", roc=True)
 
 
-def test_curve_of_leave_pair_out_auc():
+def test_curve_of_leave_pair_out():
     X, y = drawn()
-    estimate = leave_pair_out_auc(X, np.where(y == 1, "b", "a"), roc=True)
+    estimate = leave_pair_out(RankRLS(ties="keep"), X, np.where(y == 1, "b", "a"), roc=True)
     np.testing.assert_allclose(
-        estimate.roc.wins, leave_pair_out(RankRLS(ties="keep"), X, y, roc=True).roc.wins
+        estimate.roc.wins,
+        leave_pair_out(make_pipeline(RankRLS(ties="keep")), X, y, roc=True).roc.wins,
     )
-    assert estimate.value == leave_pair_out_auc(X, y).value
+    assert estimate.value == leave_pair_out(RankRLS(ties="keep"), X, y).value
     assert estimate.to_dict()["roc"]["area"] == estimate.roc.area
     assert "roc" not in estimate.to_frame()
     assert estimate.plot().get_xlabel() == "false positive rate"

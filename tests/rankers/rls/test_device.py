@@ -11,7 +11,7 @@ from rankwise import (
     InvalidInputError,
     RankRLS,
     RankRLSCV,
-    leave_pair_out_auc,
+    leave_pair_out,
 )
 from rankwise.core.namespaces import place
 from rankwise.features.function_space import Basis
@@ -200,12 +200,12 @@ def test_leave_pair_out(kernel, ties, n_outputs):
     assert found.alpha_ == expected.alpha_
 
 
-def test_leave_pair_out_auc():
+def test_leave_pair_out_estimate():
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(30, 3)), np.arange(30) % 2
     options = {"kernel": "gaussian", "ties": "keep"}
-    expected = leave_pair_out_auc(X, y, **options)
-    assert leave_pair_out_auc(X, y, device="cpu", **options).value == expected.value
+    expected = leave_pair_out(RankRLS(**options), X, y)
+    assert leave_pair_out(RankRLS(device="cpu", **options), X, y).value == expected.value
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "linear"])
@@ -232,10 +232,10 @@ def test_leave_pair_out_of_pairs_that_leave_nothing(n_others):
         options = {"kernel": "gaussian", "ties": "keep", "alpha": alpha}
         if n_others == 1:
             with pytest.raises(rankwise.NothingToLearnError, match="at least two items of each"):
-                leave_pair_out_auc(X, y, device="cpu", **options)
+                leave_pair_out(RankRLS(device="cpu", **options), X, y)
             continue
-        expected = leave_pair_out_auc(X, y, **options)
-        found = leave_pair_out_auc(X, y, device="cpu", **options)
+        expected = leave_pair_out(RankRLS(**options), X, y)
+        found = leave_pair_out(RankRLS(device="cpu", **options), X, y)
         assert (found.value, found.n_pairs) == (expected.value, expected.n_pairs)
 
 
@@ -302,10 +302,10 @@ def test_bad_devices():
         RankRLS(kernel="precomputed", device="cpu").fit(indefinite, [0, 1, 2])
 
 
-def test_leave_pair_out_auc_of_several_blocks_of_rows():
+def test_leave_pair_out_of_several_blocks_of_rows():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 4))
     y = (X[:, 0] * X[:, 1] + 0.5 * rng.normal(size=600) > 0).astype(float)
-    expected = leave_pair_out_auc(X, y, kernel=Gaussian(0.2))
-    found = leave_pair_out_auc(X, y, kernel=Gaussian(0.2), device="cpu")
+    expected = leave_pair_out(RankRLS(kernel=Gaussian(0.2), ties="keep"), X, y)
+    found = leave_pair_out(RankRLS(kernel=Gaussian(0.2), device="cpu", ties="keep"), X, y)
     assert found.value == expected.value

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
-from typing import Annotated, Any, final
+from typing import Annotated, Any, Self, final
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from rankwise import __version__
 from rankwise.apps.cli import commands, fit_commands
@@ -63,12 +63,33 @@ REFUSED = 2  # as for options that cannot be understood
 CLOSED_PIPE = 141  # 128 + SIGPIPE, as shells have it
 
 
+@final
+class PlainArgument(TyperArgument):
+    """An argument that is shown by its name alone: newer versions of typer add Python's type."""
+
+    @classmethod
+    def of(cls, given: TyperArgument) -> Self:
+        """Return the same argument, shown in this way."""
+        plain = cls.__new__(cls)
+        vars(plain).update(vars(given))
+        return plain
+
+    def display_type_rich(self, ctx: Any) -> None:
+        """Return nothing to show as a type."""
+
+    def _usage_display_name(self) -> str:
+        return str(self.metavar) if self.required else f"[{self.metavar}]"
+
+
 def _bare(parameters: list[Any]) -> list[Any]:
-    """Show no type after switches, ``--help`` among them."""
+    """Show no type of arguments, nor after switches, ``--help`` among them."""
     for parameter in parameters:
         if getattr(parameter, "is_flag", False):
             parameter.metavar = ""
-    return parameters
+    return [
+        PlainArgument.of(parameter) if isinstance(parameter, TyperArgument) else parameter
+        for parameter in parameters
+    ]
 
 
 @final

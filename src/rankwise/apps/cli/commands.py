@@ -33,7 +33,9 @@ from rankwise.apps.cli.options import (
 )
 
 DIVERSE = "Diverse rankings"
-PortOption: TypeAlias = Annotated[int, option("The port; 0 picks a free one.", min=0, max=65535)]
+PortOption: TypeAlias = Annotated[
+    int, option("The port; 0 picks a free one.", "NUMBER", min=0, max=65535)
+]
 OptionalFile: TypeAlias = Annotated[
     Path | None, option("A file to write; its suffix gives the format.", "FILE", "--output", "-o")
 ]
@@ -65,7 +67,7 @@ class LeavePairOut(SmallSampleCommand):
     For example: rankwise leave-pair-out patients.csv --y ill
     """
 
-    level: Annotated[float, option("Confidence level of the interval.")] = 0.95
+    level: Annotated[float, option("Confidence level of the interval.", "LEVEL")] = 0.95
 
     def run(self) -> None:
         from rankwise.apps.cli.jobs.samples import leave_pair_out
@@ -151,10 +153,11 @@ class RankCommand(ItemsCommand):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Recommend(Command):
-    """Recommend items to users, by a model of fit factorization.
+    """Recommend items to users, by a model of fit factorization or fit conditional.
 
     With -o and without --user, for all users. --ratings are ratings of new users, or newer ones,
-    for whom the items stay as they were learned.
+    for whom the items stay as they were learned. A model of fit conditional takes features of new
+    users (its conditions) and of new items instead.
 
     For example: rankwise recommend model --user u7 --top 5
     """
@@ -166,6 +169,13 @@ class Recommend(Command):
     ratings: Annotated[
         list[Path] | None,
         option("A table of ratings by new users; may be repeated.", "TABLE", "--ratings"),
+    ] = None
+    conditions: Annotated[
+        Path | None,
+        option("Of fit conditional: recommend to these, a table like that learned from.", "TABLE"),
+    ] = None
+    items: Annotated[
+        Path | None, option("Of fit conditional: recommend these instead.", "TABLE")
     ] = None
     similar_to: Annotated[
         str | None, option("Print the items most like this one instead.", "ITEM", "--similar-to")
@@ -296,12 +306,16 @@ class ServeCommand(Command):
     """
 
     model: Model
-    host: Annotated[str, option("The address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, option("The port.", min=1, max=65535)] = 8000
-    max_items: Annotated[int, option("Maximum number of items in a request.", min=1)] = 10_000
-    max_bytes: Annotated[int, option("Maximum size of a request in bytes.", min=1)] = 16_000_000
+    host: Annotated[str, option("The address to listen on.", "ADDRESS")] = "127.0.0.1"
+    port: Annotated[int, option("The port.", "NUMBER", min=1, max=65535)] = 8000
+    max_items: Annotated[int, option("Maximum number of items in a request.", "NUMBER", min=1)] = (
+        10_000
+    )
+    max_bytes: Annotated[int, option("Maximum size of a request in bytes.", "NUMBER", min=1)] = (
+        16_000_000
+    )
     timeout: Annotated[
-        float, option("Seconds within which header and body of a request must arrive.")
+        float, option("Seconds within which header and body of a request must arrive.", "SECONDS")
     ] = 30.0
 
     def run(self) -> None:
@@ -313,7 +327,7 @@ class ServeCommand(Command):
 # Comparisons
 
 AnswerLevel: TypeAlias = Annotated[
-    float, option("Probability that a score, or a rank, lies in its interval.")
+    float, option("Probability that a score, or a rank, lies in its interval.", "LEVEL")
 ]
 
 
@@ -341,7 +355,7 @@ class Prefer(Command):
             "ANSWERS",
         ),
     ] = None
-    ask: Annotated[int, option("How many questions to suggest.", min=0)] = 1
+    ask: Annotated[int, option("How many questions to suggest.", "NUMBER", min=0)] = 1
     goal: Annotated[
         str, option("What to find: 'order', 'best', or 'top K' such as 'top 5'.", "GOAL")
     ] = "order"
@@ -427,7 +441,10 @@ class Ask(Command):
     ] = None
     confidence: Annotated[
         float | None,
-        option("The certainty at which the goal counts as reached; by default likewise, or 0.9."),
+        option(
+            "The certainty at which the goal counts as reached; by default likewise, or 0.9.",
+            "LEVEL",
+        ),
     ] = None
     question: Annotated[
         str | None, option("What to ask, instead of 'Which is better?'.", "TEXT")
@@ -447,9 +464,9 @@ class Ask(Command):
     repeats: Annotated[
         bool, option("Ask one person the same question more than once.", None, "--repeats")
     ] = False
-    host: Annotated[str, option("The address to listen on; any but localhost needs a token.")] = (
-        "127.0.0.1"
-    )
+    host: Annotated[
+        str, option("The address to listen on; any but localhost needs a token.", "ADDRESS")
+    ] = "127.0.0.1"
     port: PortOption = 0
     browser: Annotated[bool, option("Open the page in a browser.")] = True
     export: Annotated[
@@ -490,7 +507,8 @@ class LeaderboardCommand(Command):
     comparisons: Annotated[
         Path,
         argument(
-            "A table (CSV, TSV, JSON, Parquet, Excel): winner and loser, or a, b and who won; "
+            "A table (CSV, TSV, JSON, Parquet, Excel): winner and loser, or a, b and who won; a "
+            "row for each item of a match, with its score, result or rank; a square table of wins; "
             "rankings (rank1, rank2, ... or person, item, rank), or item1, item2, ... with best "
             "and worst; orders of PrefLib; or the answers file of rankwise ask.",
             "COMPARISONS",
@@ -498,7 +516,8 @@ class LeaderboardCommand(Command):
     ]
     output: OptionalFile = None
     format: Annotated[
-        Literal["text", "markdown", "csv", "json", "html"], option("How to print it.")
+        Literal["text", "markdown", "csv", "json", "html"],
+        option("How to print it.", "text|markdown|csv|json|html"),
     ] = "text"
     json: Json = False
     top: Top = None
@@ -527,10 +546,14 @@ class LeaderboardCommand(Command):
     a: Column = None
     b: Column = None
     result: Column = None
+    match: Column = None
+    item: Column = None
     codes: Codes = None
     favours: Annotated[
         Literal["a", "b"] | None,
-        option("Whom positive numbers favour, if results are numbers around 0.", panel=COLUMNS),
+        option(
+            "Whom positive numbers favour, if results are numbers around 0.", "a|b", panel=COLUMNS
+        ),
     ] = None
     middle: Annotated[
         float,

@@ -181,10 +181,10 @@ class Fit(RawCommand, GroupCommand, ClusterCommand):
 
     With queries this is AutoRanker: it tries linear and kernel rankers and trees,
     adds up those that are better together by NDCG @ 10, and prints a value on data
-    that no choice has seen. Otherwise, or with --validate, --workers or --cluster,
-    it is a linear RankRLS with the best alpha, judged by leaving out each pair of
-    items. With --for it is the better one of trees and a linear ranker, which
-    engines can run.
+    that no choice has seen. With --workers or --cluster it tries linear rankers.
+    Without queries, or with --validate, it is a linear RankRLS with the best alpha,
+    judged by leaving out each pair of items. With --for it is the better one of
+    trees and a linear ranker, which engines can run.
 
     For example: rankwise fit train.txt -o model
     """
@@ -192,7 +192,12 @@ class Fit(RawCommand, GroupCommand, ClusterCommand):
     engine: Annotated[
         Literal["elasticsearch", "opensearch", "solr", "vespa", "ranklib", "xgboost", "lightgbm"]
         | None,
-        option("Choose among what this engine can run, and say what that costs.", None, "--for"),
+        option(
+            "Choose among what this engine can run, and say what that costs: elasticsearch, "
+            "opensearch, solr, vespa, ranklib, xgboost or lightgbm.",
+            "ENGINE",
+            "--for",
+        ),
     ] = None
 
     def run(self) -> None:
@@ -407,7 +412,7 @@ class FitFactorization(Command):
         column("Column that says how often an item was chosen, if not plays, clicks, ..."),
     ] = None
     held_out: Annotated[
-        float, option("Share of every user's ratings to measure the model on; 0 for none.")
+        float, option("Share of every user's ratings to measure the model on; 0 for none.", "SHARE")
     ] = 0.2
     recommend: NewTable = None
     top: Number = None

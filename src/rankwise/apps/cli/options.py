@@ -68,7 +68,7 @@ Tastes: TypeAlias = Annotated[
     bool, option("Learn an order for every judge, around a common one.", None, "--tastes")
 ]
 HalfLife: TypeAlias = Annotated[
-    float | None, option("Days after which the weight of an answer is halved; needs dates.")
+    float | None, option("Days after which the weight of an answer is halved; needs dates.", "DAYS")
 ]
 
 # Columns
@@ -91,7 +91,9 @@ QidColumn: TypeAlias = Annotated[
 ]
 ItemColumn: TypeAlias = Annotated[
     str | None,
-    column("Column of the names of items, if not item, id, doc_id, product_id or name.", "--item"),
+    column(
+        "Column of the names of items, if not item, id, doc_id, product_id, sku or name.", "--item"
+    ),
 ]
 FeatureColumns: TypeAlias = Annotated[
     str | None,

@@ -151,21 +151,11 @@ class _BestRows(NamedTuple):
 
 def _best_rows(ranker: PointRanker, X: Any, qid: Any, k: int | None) -> _BestRows:
     # score the block, and keep the best k of each query
-    scores = ranker.predict(X) if X.shape[0] else np.zeros(0)
-    given = np.zeros(len(scores), dtype=np.intp) if qid is None else np.asarray(qid)
+    given = np.zeros(X.shape[0], dtype=np.intp) if qid is None else np.asarray(qid)
+    scores = ranker.predict(X, given) if X.shape[0] else np.zeros(0)
     queries = Queries.of(given, len(scores))
-    rows = np.arange(len(scores))
-    if k is not None:
-        rows = np.sort(_ordered(scores, queries, k))
+    rows = np.sort(queries.best_first(scores, k))
     return _BestRows(len(scores), rows, scores[rows], given[rows], queries.ids)
-
-
-def _ordered(scores: FloatArray, queries: Queries, k: int | None) -> IntArray:
-    order = np.lexsort((-scores, queries.index))
-    if k is None:
-        return order
-    position = np.arange(len(order)) - queries.starts[queries.index[order]]
-    return order[position < k]
 
 
 def _join_orders(parts: list[_BestRows], k: int | None) -> IntArray:
@@ -177,4 +167,4 @@ def _join_orders(parts: list[_BestRows], k: int | None) -> IntArray:
     ids = concatenate_ids([part.ids for part in parts])
     every = Queries.from_qid(concatenate_ids([ids, *(part.qid for part in parts)]))
     queries = Queries(every.ids, every.index[len(ids) :])
-    return rows[_ordered(scores, queries, k)]
+    return rows[queries.best_first(scores, k)]

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, final
 from uuid import uuid4
 from weakref import WeakSet
 
-from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
+from rankwise.core.errors import DataFileError, InvalidInputError, extra
 
 T = TypeVar("T")
 
@@ -27,10 +27,8 @@ BRANCHES = 8
 
 def dask_module() -> Any:
     """Import and return dask."""
-    try:
+    with extra("Learning on a cluster", "dask", "distributed"):
         import dask  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Learning on a cluster", "dask", "distributed") from error
     return dask
 
 
@@ -58,10 +56,8 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
         Options of `distributed.LocalCluster`.
     """
     dask = dask_module()
-    try:
+    with extra("Learning on a cluster", "distributed", "distributed"):
         import distributed  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Learning on a cluster", "distributed", "distributed") from error
     if address is not None:
         with distributed.Client(address) as client:
             yield client
@@ -83,12 +79,10 @@ def client_of(address: str | None, n_workers: int | None = None, **options: Any)
 
 def may_keep_memory(limit: Any, n_workers: int | None) -> bool:
     """Return whether a worker may keep freed memory, given the memory limit of `LocalCluster`."""
-    try:
+    with extra("Learning on a cluster", "distributed", "distributed"):
         from dask.system import CPU_COUNT  # noqa: PLC0415
         from dask.utils import parse_bytes  # noqa: PLC0415
         from distributed.system import MEMORY_LIMIT  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Learning on a cluster", "distributed", "distributed") from error
     if limit is None:
         return True
     if limit == "auto":

@@ -322,36 +322,29 @@ class ClusterOperator(NormalOperator):
 
     def apply(self, w: FloatArray) -> FloatArray:
         """Return ``X' L X w``."""
-        vector = self.partitions.engine.call("vector", np.array, w)
-        total = self._sum("product", _apply, vector)
-        return total if self.between is None else total + self.between.apply(w)
+        return self._sum("apply", w)
 
     def rhs(self) -> FloatArray:
         """Return ``X' r``."""
-        total = self._sum("moment", _rhs)
-        return total if self.between is None else total + self.between.rhs()
+        return self._sum("rhs")
 
     def diagonal(self) -> FloatArray:
         """Return the diagonal of ``X' L X``, approximately."""
-        total = self._sum("diagonal", _diagonal)
-        return total if self.between is None else total + self.between.diagonal()
+        return self._sum("diagonal")
 
-    def _sum(self, name: str, function: Callable[..., FloatArray], *arguments: Any) -> FloatArray:
+    def _sum(self, method: str, *vectors: FloatArray) -> FloatArray:
+        """Add up what a method returns for the operators of all partitions and between bundles."""
         engine = self.partitions.engine
+        sent = [engine.call("vector", np.array, vector) for vector in vectors]
         sums = engine.call_each(
-            name, function, self.partitions.labels, self.parts, self.n_features, *arguments
+            method, _added, self.partitions.labels, self.parts, self.n_features, method, *sent
         )
         (total,) = engine.compute([engine.add(sums)])
-        return np.array(total)
+        between = [] if self.between is None else [self.between]
+        return np.array(total) + _added(between, self.n_features, method, *vectors)
 
 
-def _apply(parts: list[GraphOperator], n_features: int, w: FloatArray) -> FloatArray:
-    return sum((part.apply(w) for part in parts), np.zeros(n_features))
-
-
-def _rhs(parts: list[GraphOperator], n_features: int) -> FloatArray:
-    return sum((part.rhs() for part in parts), np.zeros(n_features))
-
-
-def _diagonal(parts: list[GraphOperator], n_features: int) -> FloatArray:
-    return sum((part.diagonal() for part in parts), np.zeros(n_features))
+def _added(
+    parts: list[GraphOperator], n_features: int, method: str, *vectors: FloatArray
+) -> FloatArray:
+    return sum((getattr(part, method)(*vectors) for part in parts), np.zeros(n_features))

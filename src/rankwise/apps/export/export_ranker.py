@@ -393,6 +393,12 @@ def _export_pairs(
             f"{type(ranker).__name__} also has features of conditions. Export it to ONNX, which "
             "takes both."
         )
+    if (ranker.condition_encoder_ or ranker.item_encoder_) is not None:
+        raise InvalidInputError(
+            "A ranker of pairs of objects must have learned from numbers to become ONNX: this one "
+            "reads text or blanks. Apply an IndicatorEncoder before the fit, and give its numbers "
+            "to the exported model; or serve this one with rankwise."
+        )
     first, second = ranker.condition_predictor_, ranker.item_predictor_
     content = write_pairs_onnx(first, second, ranker.dual_coef_, name=name, precision=precision)
     # objects around stored ones, stored ones, and zeros

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 import rankwise
-from rankwise.core.errors import InvalidInputError, MissingExtraError, ModelFileError
+from rankwise.core.errors import InvalidInputError, ModelFileError, extra
 from rankwise.io.data import ColumnNames
 from rankwise.rankers.base import Ranker
 from rankwise.rankers.storage import load, save
@@ -26,14 +26,11 @@ FILE = "ranker.model"
 
 def import_mlflow() -> Any:
     """Return mlflow with what is used of it; it is needed here and nowhere else."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # MLflow warns of its own code
-            import mlflow  # noqa: PLC0415 - optional dependency
-            import mlflow.models  # noqa: PLC0415
-            import mlflow.pyfunc  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Keeping rankers in MLflow", "mlflow", "mlflow") from error
+    with extra("Keeping rankers in MLflow", "mlflow", "mlflow"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # MLflow warns of its own code
+        import mlflow  # noqa: PLC0415 - optional dependency
+        import mlflow.models  # noqa: PLC0415
+        import mlflow.pyfunc  # noqa: PLC0415
     return mlflow
 
 

@@ -15,7 +15,7 @@ from rankwise import __version__
 from rankwise.comparisons.gp.inference.posterior import Posterior
 from rankwise.core.arrays import FloatArray, IntArray, dense_rows
 from rankwise.core.checks import is_missing
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.errors import InvalidInputError, extra
 from rankwise.features.covariances import Scaled, SquaredExponential
 from rankwise.features.function_space import Expansion
 from rankwise.features.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial
@@ -32,19 +32,15 @@ _DTYPES: dict[str, Any] = {"double": np.float64, "single": np.float32}
 
 def import_onnx() -> Any:
     """Import and return onnx, which is needed nowhere else."""
-    try:
+    with extra("Exporting to ONNX", "onnx", "export"):
         import onnx  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Exporting to ONNX", "onnx", "export") from error
     return onnx
 
 
 def import_onnxruntime() -> Any:
     """Import and return onnxruntime, which is needed nowhere else."""
-    try:
+    with extra("Checking an ONNX file", "onnxruntime", "export"):
         import onnxruntime  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Checking an ONNX file", "onnxruntime", "export") from error
     return onnxruntime
 
 

@@ -9,7 +9,7 @@ from rankwise.apps.export.onnx_steps import first_steps, scores_node
 from rankwise.automatic.auto_ranker import AutoRanker
 from rankwise.automatic.search_ranker import SearchRanker
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.errors import InvalidInputError, extra
 from rankwise.rankers.dorm.dorm import DORM
 from rankwise.rankers.dorm.dorm_cv import DORMCV
 from rankwise.rankers.kpcrank.kpc_rank import KPCRank, KPCRankCV
@@ -32,10 +32,8 @@ ML_VERSION = 3
 
 def import_skl2onnx() -> Any:
     """Return skl2onnx; it is needed here and nowhere else."""
-    try:
+    with extra("Converting by skl2onnx", "skl2onnx", "export"):
         import skl2onnx  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("Converting by skl2onnx", "skl2onnx", "export") from error
     return skl2onnx
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from rankwise.apps.export.onnx_steps import plain_threshold
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.errors import InvalidInputError, extra
 from rankwise.rankers.trees.boosted_ranker import BoostedRanker
 
 SOLR_TREES = "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
@@ -237,10 +237,8 @@ def _xgboost_tree(tree: Tree, number: int, n_features: int) -> dict[str, Any]:
 
 def run_xgboost(content: bytes, X: FloatArray) -> FloatArray:
     """Score by XGBoost itself."""
-    try:
+    with extra("A check by XGBoost", "xgboost", "trees"):
         import xgboost  # noqa: PLC0415 - optional: checks what was written
-    except ImportError as error:
-        raise MissingExtraError("A check by XGBoost", "xgboost", "trees") from error
     booster = xgboost.Booster()
     booster.load_model(bytearray(content))
     rows = xgboost.DMatrix(X, feature_names=booster.feature_names)
@@ -327,10 +325,8 @@ def lightgbm_text(ranker: BoostedRanker, names: Sequence[str]) -> str:
 
 def run_lightgbm(content: bytes, X: FloatArray) -> FloatArray:
     """Score by LightGBM itself."""
-    try:
+    with extra("A check by LightGBM", "lightgbm", "trees"):
         import lightgbm  # noqa: PLC0415 - optional: checks what was written
-    except ImportError as error:
-        raise MissingExtraError("A check by LightGBM", "lightgbm", "trees") from error
     booster = lightgbm.Booster(model_str=content.decode())
     return np.asarray(booster.predict(X, raw_score=True), dtype=float)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
 from os import PathLike
-from typing import Any, final
+from typing import Any, final, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -49,7 +49,7 @@ from rankwise.core.checks import (
 )
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.display import decimals
-from rankwise.core.errors import InvalidInputError, MissingExtraError
+from rankwise.core.errors import InvalidInputError, extra
 from rankwise.core.queries import Queries
 from rankwise.io.files import open_write
 from rankwise.measures.evaluation import Evaluation
@@ -57,7 +57,6 @@ from rankwise.measures.registry import parse_measures
 from rankwise.measures.value import Measure
 from rankwise.rankers.dorm.factorization.ranking_factorization import RankingFactorization
 from rankwise.rankers.rls.any_model import PairEstimate
-from rankwise.rankers.rls.small_samples import AUCEstimate
 
 
 @final
@@ -102,6 +101,17 @@ class Report:
         )
 
 
+@overload
+def make_report(
+    rankers: Leaderboard,
+    X: ComparisonTable | None = None,
+    *,
+    categories: Mapping[str, Leaderboard] | None = None,
+    title: str | None = None,
+) -> Report: ...
+
+
+@overload
 def make_report(
     rankers: Any,
     X: Any,
@@ -112,22 +122,42 @@ def make_report(
     feature_names: Sequence[str] | None = None,
     item_names: Sequence[Any] | None = None,
     groups: ArrayLike | None = None,
-    title: str = "Ranking report",
-) -> Report:
-    """Make a page about one ranker, or several side by side, judged on the items given.
+    title: str | None = None,
+    progress: bool = False,
+) -> Report: ...
 
-    It shows what was trained, measures with intervals over queries, how a parameter was chosen,
-    the best and worst queries with their items, and the features used. Where they apply, it adds
-    paired tests of several models, the calibration of a `PreferenceGP` and, for two classes in one
-    ranking, the ROC curve with its leave-pair-out interval.
+
+def make_report(
+    rankers: Any,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    qid: ArrayLike | None = None,
+    *,
+    measures: str | Measure | Iterable[str | Measure] | None = None,
+    feature_names: Sequence[str] | None = None,
+    item_names: Sequence[Any] | None = None,
+    groups: ArrayLike | None = None,
+    categories: Mapping[str, Leaderboard] | None = None,
+    title: str | None = None,
+    progress: bool = False,
+) -> Report:
+    """Make a page about one ranker, or several side by side, or about a leaderboard.
+
+    Of rankers, judged on the items given, it shows what was trained, measures with intervals over
+    queries, how a parameter was chosen, the best and worst queries with their items, and the
+    features used. Where they apply, it adds paired tests of several models, the calibration of a
+    `PreferenceGP` and, for two classes in one ranking, the ROC curve with its leave-pair-out
+    interval.
 
     Parameters
     ----------
-    rankers : ranker, Pipeline, RankingFactorization, or mapping of names to these
+    rankers : ranker, Pipeline, RankingFactorization, mapping of names to these, or Leaderboard
         Fitted rankers. The others are compared with the first. For a `RankingFactorization` the
-        rows of X are a user and an item each, and the users are the queries.
+        rows of X are a user and an item each, and the users are the queries. A `Leaderboard` is
+        shown with who beats whom, effects, judges and its audit.
     X, y, qid
-        Items with their scores and queries, preferably unseen by all rankers.
+        Items with their scores and queries, preferably unseen by all rankers. For a leaderboard,
+        X may be its `ComparisonTable`, to count how often each item was preferred.
     measures : measure, name or several, optional
         As in `evaluate`. The first one selects the queries that are shown.
     feature_names : sequence of str, optional
@@ -136,8 +166,12 @@ def make_report(
         The names of the items; by default their row numbers.
     groups : (n_items,), optional
         The group of each item, such as its patient: pairs are left out with their whole groups.
-    title : str
+    categories : mapping of str to Leaderboard, optional
+        Leaderboards of parts of the comparisons, such as languages, to show below the whole one.
+    title : str, optional
         The title of the page.
+    progress : bool
+        Show a bar for what takes longest: pairs left out, and features shuffled.
 
     Returns
     -------
@@ -155,9 +189,29 @@ def make_report(
     ...     _ = model.fit(X[:30], y[:30], qid=qid[:30])
     >>> make_report(models, X[30:], y[30:], qid[30:], measures=["NDCG @ 3", "Concordance"])
     Report('Ranking report', ... kB)
+
+    >>> from rankwise import leaderboard
+    >>> board = leaderboard([("ann", "bob"), ("bob", "cid"), ("ann", "cid")] * 9)
+    >>> make_report(board, title="Three people")
+    Report('Three people', ... kB)
     """
+    if isinstance(rankers, Leaderboard):
+        of_rankers = {
+            "y": y, "qid": qid, "measures": measures, "feature_names": feature_names,
+            "item_names": item_names, "groups": groups,
+        }  # fmt: skip
+        return _report_of_board(rankers, X, of_rankers, title or "Leaderboard", categories or {})
+    if y is None or categories is not None:
+        raise InvalidInputError(
+            "A report about rankers must have the items' scores `y` and no `categories`, which are "
+            f"of a leaderboard: got y={'None' if y is None else '...'}. Give X and y."
+        )
+    title = title or "Ranking report"
     # scores, measures and unseen pairs that several sections share
-    judged = _checked_models(rankers, X, y, qid, measures, feature_names, item_names, groups)
+    judged = replace(
+        _checked_models(rankers, X, y, qid, measures, feature_names, item_names, groups),
+        is_watched=progress,
+    )
     draw, found = FigureWriter(), evaluations_of(judged)
     unseen = pairs_left_out(judged)
     parts = [
@@ -177,44 +231,28 @@ def make_report(
     return Report(title, _rendered(title, _lead(judged), cards, sections))
 
 
-def leaderboard_report(
+def _report_of_board(
     board: Leaderboard,
-    table: ComparisonTable | None = None,
-    *,
-    title: str = "Leaderboard",
-    categories: Mapping[str, Leaderboard] | None = None,
+    table: Any,
+    of_rankers: Mapping[str, Any],
+    title: str,
+    categories: Mapping[str, Leaderboard],
 ) -> Report:
-    """Make a page about a leaderboard: scores, who beats whom, effects, judges, and its audit.
-
-    Parameters
-    ----------
-    board : Leaderboard
-        As `leaderboard` returns it.
-    table : ComparisonTable, optional
-        The comparisons, to count how often each item was preferred.
-    title : str
-        The title of the page.
-    categories : mapping of str to Leaderboard, optional
-        Leaderboards of parts of the comparisons, such as languages.
-
-    Returns
-    -------
-    report : Report
-
-    Examples
-    --------
-    >>> from rankwise import leaderboard, leaderboard_report
-    >>> board = leaderboard([("ann", "bob"), ("bob", "cid"), ("ann", "cid")] * 9)
-    >>> leaderboard_report(board, title="Three people")
-    Report('Three people', ... kB)
-    """
+    """Make a page about a leaderboard: scores, who beats whom, effects, judges, and its audit."""
+    odd = [name for name, value in of_rankers.items() if value is not None]
+    if odd or not isinstance(table, ComparisonTable | None):
+        what = f"`{odd[0]}`" if odd else f"X of type {type(table).__name__}"
+        raise InvalidInputError(
+            "A report about a leaderboard takes its ComparisonTable, a title and categories only: "
+            f"got {what}. Leave it out."
+        )
     parts = [
         ranking_section(board),
         pairs_section(board, table),
         effects_section(board),
         judges_section(board),
         *(audit_sections(board.audit()) if board.auditor is not None else ()),
-        *(category_section(name, one) for name, one in (categories or {}).items()),
+        *(category_section(name, one) for name, one in categories.items()),
         reading_section(board),
     ]
     sections = [part for part in parts if part is not None]
@@ -303,10 +341,8 @@ def _lead(judged: JudgedModels) -> str:
 def _rendered(
     title: str, lead: str, cards: list[tuple[str, str, str]], sections: list[Section]
 ) -> str:
-    try:
+    with extra("A report", "jinja2", "report"):
         import jinja2  # noqa: PLC0415 - optional dependency
-    except ImportError as error:
-        raise MissingExtraError("A report", "jinja2", "report") from error
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     page = environment.from_string(
         (files("rankwise.apps.report") / "page.html.j2").read_text("utf-8")
@@ -359,7 +395,7 @@ def _held_out_cards(judged: JudgedModels) -> list[tuple[str, str, str]]:
     return [(f"{path.measure!r}, held out", decimals(value, 3), note)]
 
 
-def _unseen_cards(unseen: Mapping[str, AUCEstimate | PairEstimate]) -> list[tuple[str, str, str]]:
+def _unseen_cards(unseen: Mapping[str, PairEstimate]) -> list[tuple[str, str, str]]:
     """Return the leave-pair-out estimate of the first model that has one."""
     return [
         (

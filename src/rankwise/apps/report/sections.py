@@ -14,7 +14,7 @@ from rankwise.automatic.auto_ranker import AutoRanker
 from rankwise.comparisons.audit.audit import Audit
 from rankwise.comparisons.gp.preference_gp import PreferenceGP
 from rankwise.comparisons.leaderboard import Leaderboard
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.comparisons.comparison_table import ComparisonTable
 from rankwise.core.display import brief, decimals, p_value, short_label
 from rankwise.core.errors import InvalidInputError
@@ -29,7 +29,6 @@ from rankwise.rankers.pipeline import RankerPipeline
 from rankwise.rankers.rls.any_model import PairEstimate, leave_pair_out
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
-from rankwise.rankers.rls.small_samples import AUCEstimate, leave_pair_out_auc
 from rankwise.rankers.scoring_function import predicted
 from rankwise.transformers.indicators import IndicatorEncoder
 
@@ -68,6 +67,8 @@ class JudgedModels:
         The name of each item.
     groups : (n_items,), optional
         The group of each item, such as its patient.
+    is_watched : bool
+        Whether somebody waits: parts that take long show a bar.
     """
 
     rankers: Mapping[str, Any]
@@ -79,6 +80,7 @@ class JudgedModels:
     names: tuple[str, ...] | None
     items: Sequence[str]
     groups: NDArray[Any] | None = None
+    is_watched: bool = False
 
     @property
     def qid(self) -> Any:
@@ -164,11 +166,7 @@ def training_section(judged: JudgedModels) -> Section:
         if len(grades) > 6
         else "scores " + ", ".join(f"{brief(g)} ({int((y == g).sum())} items)" for g in grades)
     )
-    queries = (
-        f"{len(sizes)} queries of {sizes.min()} to {sizes.max()} items"
-        if judged.has_qid
-        else "one ranking of all items"
-    )
+    queries = _sizes_said(sizes) if judged.has_qid else "one ranking of all items"
     return Section(
         "What was trained",
         (
@@ -414,6 +412,7 @@ def features_section(
         measure=measure,
         n_repeats=3,
         feature_names=judged.names,
+        progress=judged.is_watched,
         random_state=0,
     )
     figures = [
@@ -429,6 +428,13 @@ def features_section(
         figures.append(draw.draw(explanation.plot, str(explanation).partition("\n")[0]))
         text.append(_explanation_text(explanation, judged))
     return Section("What the model uses", tuple(text), tuple(tables), tuple(figures))
+
+
+def _sizes_said(sizes: IntArray) -> str:
+    """Return how many queries there are, and how many items they have."""
+    few, many = int(sizes.min()), int(sizes.max())
+    items = f"{few} to {many} items" if few < many else f"{few} item{'' if few == 1 else 's'}"
+    return f"{len(sizes)} {'query' if len(sizes) == 1 else 'queries'} of {items}"
 
 
 def _importance_rows(importance: FeatureImportance) -> list[list[str]]:
@@ -549,7 +555,7 @@ def _paint_calibration(ax: Any, curves: dict[str, list[tuple[float, float, int]]
         ax.legend()
 
 
-def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate | PairEstimate]:
+def pairs_left_out(judged: JudgedModels) -> dict[str, PairEstimate]:
     """Estimate the AUC of few items of two classes by leaving out pairs, if the model allows it."""
     if judged.has_qid or len(np.unique(judged.y)) != 2 or len(judged.y) > SMALL_SAMPLE:
         return {}
@@ -558,7 +564,7 @@ def pairs_left_out(judged: JudgedModels) -> dict[str, AUCEstimate | PairEstimate
 
 
 def roc_section(
-    judged: JudgedModels, estimates: dict[str, AUCEstimate | PairEstimate], draw: FigureWriter
+    judged: JudgedModels, estimates: dict[str, PairEstimate], draw: FigureWriter
 ) -> Section | None:
     """Draw the ROC curve of two classes; for few items, with the leave-pair-out interval."""
     if judged.has_qid or len(np.unique(judged.y)) != 2:
@@ -627,27 +633,23 @@ def _paint_roc(ax: Any, curves: dict[str, tuple[FloatArray, FloatArray]]) -> Non
 
 
 @singledispatch
-def _left_out(model: Any, judged: JudgedModels) -> AUCEstimate | PairEstimate | None:  # noqa: ARG001
+def _left_out(model: Any, judged: JudgedModels) -> PairEstimate | None:  # noqa: ARG001
     """Return the leave-pair-out estimate of a RankRLS model, None for other models."""
     return None
 
 
 @_left_out.register
-def _left_out_of_ranker(model: RankRLS, judged: JudgedModels) -> AUCEstimate | PairEstimate | None:
+def _left_out_of_ranker(model: RankRLS, judged: JudgedModels) -> PairEstimate | None:
     return _leave_pairs_out(judged, model.alpha, model.kernel_, model.ties)
 
 
 @_left_out.register
-def _left_out_of_choice(
-    model: RankRLSCV, judged: JudgedModels
-) -> AUCEstimate | PairEstimate | None:
+def _left_out_of_choice(model: RankRLSCV, judged: JudgedModels) -> PairEstimate | None:
     return _leave_pairs_out(judged, model.alpha_, model.kernel_, model.ties_)
 
 
 @_left_out.register
-def _left_out_of_steps(
-    model: RankerPipeline, judged: JudgedModels
-) -> AUCEstimate | PairEstimate | None:
+def _left_out_of_steps(model: RankerPipeline, judged: JudgedModels) -> PairEstimate | None:
     """Leave pairs out of features that were made without a look at scores."""
     *steps, ranker = model.steps_
     if not all(isinstance(step, IndicatorEncoder) for step in steps):
@@ -660,18 +662,17 @@ def _left_out_of_steps(
 
 def _leave_pairs_out(
     judged: JudgedModels, alpha: float, kernel: Kernel, ties: Any
-) -> AUCEstimate | PairEstimate | None:
+) -> PairEstimate | None:
     if not kernel.is_function:
         return None
+    ranker = RankRLS(alpha, kernel=kernel, ties=ties)
     if judged.groups is not None:
         few = len(np.unique(judged.groups)) <= FEW_GROUPS
         return leave_pair_out(
-            RankRLS(alpha, kernel=kernel, ties=ties), judged.X, judged.y, judged.groups,
-            n_fits=None if few else MOST_FITS, roc=few, random_state=0,
+            ranker, judged.X, judged.y, judged.groups,
+            n_fits=None if few else MOST_FITS, roc=few, progress=judged.is_watched, random_state=0,
         )  # fmt: skip
-    return leave_pair_out_auc(
-        judged.X, judged.y, alpha=alpha, kernel=kernel, ties=ties, roc=ties == "keep"
-    )
+    return leave_pair_out(ranker, judged.X, judged.y, roc=ties == "keep")
 
 
 FEW_GROUPS, MOST_FITS = 40, 500

@@ -19,7 +19,7 @@ from rankwise.apps.serve.openapi import docs_page, openapi, openapi_of
 from rankwise.apps.serve.recommendations import Recommender
 from rankwise.apps.serve.requests import ItemReader, RankRequest, RequestError
 from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import InvalidInputError, MissingExtraError, NumericalError
+from rankwise.core.errors import InvalidInputError, NumericalError, extra
 from rankwise.core.params import Advice, Count, Positive, check_value
 from rankwise.core.sockets import listen_on
 from rankwise.io.feature_columns import columns_kept
@@ -292,13 +292,11 @@ def make_app(
     >>> client.post("/rank", json={"items": [[0.5], [2.0]], "ids": ["a", "b"]}).json()["ids"]
     ['b', 'a']
     """
-    try:
+    with extra("Serving", "starlette", "serve"):
         from starlette.applications import Starlette  # noqa: PLC0415 - optional dependency
         from starlette.exceptions import HTTPException  # noqa: PLC0415
         from starlette.responses import RedirectResponse, Response  # noqa: PLC0415
         from starlette.routing import Route  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Serving", "starlette", "serve") from error
     # one service for all requests
     name = type(ranker).__name__ if name is None else name
     service = _service(ranker, max_items, max_bytes, timeout, name, version)
@@ -339,12 +337,10 @@ def make_app(
 
 def _ranking_endpoint(service: RankService) -> Any:
     """Return the endpoint that ranks; few requests are read and scored at the same time."""
-    try:
+    with extra("Serving", "starlette", "serve"):
         from anyio import CapacityLimiter, fail_after, to_thread  # noqa: PLC0415 - with starlette
         from starlette.requests import ClientDisconnect  # noqa: PLC0415
         from starlette.responses import Response  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Serving", "starlette", "serve") from error
     threads = CapacityLimiter(N_THREADS)
 
     async def rank(request: Any) -> Any:
@@ -454,11 +450,9 @@ def serve_ranker(
     >>> ranker = RankRLS().fit([[0.0], [1.0]], [0, 1])
     >>> serve_ranker(ranker, port=8080)  # doctest: +SKIP
     """
-    try:
+    with extra("Serving", "uvicorn", "serve"):
         import uvicorn  # noqa: PLC0415 - optional dependency
         from uvicorn.protocols.http.auto import AutoHTTPProtocol  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError("Serving", "uvicorn", "serve") from error
     limits: dict[str, Any] = {"max_items": max_items, "max_bytes": max_bytes, "timeout": timeout}
     config = uvicorn.Config(
         make_app(ranker, **limits, name=name, version=version),

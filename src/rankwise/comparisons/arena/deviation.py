@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
 from typing import Self, final
 
 import numpy as np
 import scipy
 from scipy.linalg import lapack
+from scipy.special import ndtri
 
-from rankwise.comparisons.arena.newton import Mode, ScoreSpread
+from rankwise.comparisons.arena.newton import (
+    Mode,
+    ScoreModel,
+    ScoreSpread,
+    log_prior,
+    refined_mode,
+)
 from rankwise.comparisons.arena.paired import PairedModel
 from rankwise.core.arrays import FloatArray
 
-FEW_DETERMINED, UNCERTAIN_LEAD, SURE_LEAD = 30.0, 0.1, 0.02
-"""Items that answers determine below which the deviation is uncertain; the variance of a lead from
-which its learning is biased, and that up to which answers are as good as Gaussian."""
+UNCERTAIN_LEAD, SURE_LEAD = 0.1, 0.02
+"""The variance of a lead from which the learning of the deviation is biased, and that up to which
+answers are as good as Gaussian."""
 
-N_DEVIATIONS, SURE_DEVIATION = 5, 0.1
-"""Deviations that stand for their posterior, and the spread of its logarithm below which one does.
+N_DEVIATIONS, N_OF_MANY, SURE_DEVIATION = 5, 3, 0.1
+"""Deviations that stand for their posterior, for few and for many items, and the spread of its
+logarithm below which one does."""
+
+STEP, NEAR, REACH = 0.3, (0.6, 1.2), (3.0, 1.5)
+"""Step of the grid of the logarithm of the deviation, and its least and most extent, down and up.
 """
-
-STEP, FEW_ITEMS = 0.3, 30
-"""Step of the grid of the logarithm of the deviation, and items up to which it reaches far."""
 
 N_POINTS, N_FINE = 20, 400
 """Points of a quadrature, and of the posterior of the deviation."""
@@ -130,12 +138,28 @@ def log_evidence(
     return here.log_normaliser + float(total.sum()), sites
 
 
+def doubt_of_deviation(mode: Mode) -> float:
+    """Return the standard deviation of the logarithm of the deviation, about.
+
+    Its information is twice the sum of the squared shares to which answers determine the items.
+    """
+    return float(np.sqrt(len(mode.f) / 2.0) / max(mode.n_determined, 1e-6))
+
+
+def deviations_of_many(mode: Mode) -> FloatArray | None:
+    """Return deviations that stand for a Gaussian of their logarithm; None if one is as good."""
+    doubt = doubt_of_deviation(mode)
+    if doubt < SURE_DEVIATION:
+        return None
+    shares = (np.arange(N_OF_MANY) + 0.5) / N_OF_MANY
+    return np.asarray(mode.deviation * np.exp(min(doubt, 1.0) * ndtri(shares)))
+
+
 def plausible_deviations(model: PairedModel, mode: Mode, spread: ScoreSpread) -> FloatArray | None:
     """Return deviations that stand for their posterior, in equal shares; None if one is as good.
 
-    The prior of the deviation is half of a Cauchy distribution of scale 1. Where few items are
-    compared, the answers may not tell whether these differ at all; where most items have few
-    answers, the deviation at the mode or the mean of the scores is too small.
+    Where few items are compared, or many that hardly differ, the answers may not tell how far these
+    differ; where most items have few answers, the deviation at the mode of the scores is too small.
 
     Parameters
     ----------
@@ -146,27 +170,53 @@ def plausible_deviations(model: PairedModel, mode: Mode, spread: ScoreSpread) ->
     spread : ScoreSpread
         The spread of the scores at this deviation.
     """
-    if spread.covariance is None:
-        return None
-    cells = model.cells
+    cells, doubt = model.cells, doubt_of_deviation(mode)
     variance = float(np.mean(spread.lead_variance(cells.first, cells.second)))
-    n_determined = len(mode.f) - float(np.square(spread.std).sum()) / mode.deviation**2
-    if n_determined >= FEW_DETERMINED and variance < UNCERTAIN_LEAD:
+    if doubt < SURE_DEVIATION and variance < UNCERTAIN_LEAD:
         return None
     # log evidence along a grid, from the largest deviation down
-    ends = (-3.0, 1.5) if len(mode.f) <= FEW_ITEMS else (-0.6, 1.2)
-    grid = log(mode.deviation) + np.arange(ends[1], ends[0] - 0.5 * STEP, -STEP)
-    sites, found = Sites.at_mode(model, mode), []
+    grid, sites, found = _grid(mode), Sites.at_mode(model, mode), []
     for x in grid:
         if variance < SURE_LEAD:  # Gaussian answers: the sites stay, up to a constant
             value = _LeadPosterior.of(model, sites, float(np.exp(x))).log_normaliser
         else:
             value, sites = log_evidence(model, mode, sites, float(np.exp(x)))
         found.append(value)
-    # its posterior, with the prior of the logarithm, between the points of the grid
+    return _representatives(grid, found)
+
+
+def plausible_deviations_of_choices(
+    model: ScoreModel, mode: Mode, deviation: float
+) -> FloatArray | None:
+    """Return the same for choices among several, whose evidence is that of Laplace.
+
+    That at the modes is largest for deviations that are too small; it is moved so that it peaks at
+    the deviation that is learned from the mean of the scores.
+    """
+    if doubt_of_deviation(mode) < SURE_DEVIATION:
+        return None
+    grid, found = _grid(mode), []
+    for x in grid:
+        mode = refined_mode(model, replace(mode, deviation=float(np.exp(x))))
+        half_log_det = float(np.log(mode.precision.factor.diagonal()).sum())
+        found.append(mode.posterior_value - half_log_det - len(mode.f) * x)
+    return _representatives(grid, found, log(deviation))
+
+
+def _grid(mode: Mode) -> FloatArray:
+    """Return logarithms of deviations around that of a mode, the largest first."""
+    down, up = np.clip(4.0 * doubt_of_deviation(mode), NEAR, REACH)
+    return log(mode.deviation) + np.arange(up, -down - 0.5 * STEP, -STEP)
+
+
+def _representatives(grid: FloatArray, found: list[float], peak: float | None = None) -> FloatArray:
+    """Return the middles of equal shares of the posterior, or its mean if it is narrow."""
+    # the posterior, with the prior of the logarithm, between the points of the grid
     spline = scipy.interpolate.CubicSpline(grid[::-1], found[::-1])
     fine = np.linspace(grid[-1], grid[0], N_FINE)
-    log_p = spline(fine) + fine - np.log1p(np.exp(2.0 * fine))
+    log_p = spline(fine) + log_prior(fine)
+    if peak is not None:
+        fine = fine + peak - fine[log_p.argmax()]
     p = np.exp(log_p - log_p.max())
     p /= p.sum()
     middle = float(p @ fine)

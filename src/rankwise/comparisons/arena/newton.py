@@ -36,8 +36,8 @@ NEWTON_RULE = StoppingRule(tol=1e-7, max_iter=100)
 EARLY_GAIN, LOOSE_GAIN = 2.0, 3e-2
 """Newton decrement per item at which learning of the deviation begins, and at which it may end."""
 
-USUAL_DEVIATION, DEVIATION_WEIGHT = 1.0, 2.0
-"""Prior of the standard deviation of scores, and the number of items it is worth."""
+USUAL_DEVIATION = 1.0
+"""Where the search for the standard deviation of scores starts, and the scale of its prior."""
 
 N_SIGNS, DRAW_TOL = 1, 3e-2
 """Random signs from which a trace is estimated, and the tolerance of solutions for draws."""
@@ -56,6 +56,9 @@ DRAW_JITTER = 1e-9
 
 DEVIATION_TOL, LOOSE_DEVIATION_TOL, MAX_DEVIATION_STEPS = 0.1, 0.3, 30
 """When the search for the standard deviation ends: the change of its logarithm, and the steps."""
+
+LEAST_SLOPE = 0.02
+"""Least slope of the search for the standard deviation, whose fixed point is far away below it."""
 
 PARAMETER_DEVIATION = 5.0
 """Standard deviation of the prior of widths and of effects of covariates."""
@@ -277,6 +280,17 @@ class Mode:
         return Precision(self.point.diagonal + self.deviation**-2.0, self.point.upper)
 
     @property
+    def n_determined(self) -> float:
+        """Number of items that the answers determine, and not the prior."""
+        H = self.precision
+        known = H.is_dense or self.excess is None
+        trace = float(H.covariance.trace()) if known else 0.0
+        if not known:
+            assert self.excess is not None
+            trace = (1.0 + self.excess) * float(np.sum(1.0 / H.diagonal))
+        return max(len(self.f) - trace / self.deviation**2, 0.0)
+
+    @property
     def posterior_value(self) -> float:
         """Log-likelihood plus log prior; minus infinity if the sum is not finite."""
         prior = float(self.f @ self.f) / self.deviation**2
@@ -444,17 +458,27 @@ def trace_by_signs(H: Precision, signs: FloatArray, solution: FloatArray) -> flo
     return float(np.sum(own) + np.mean(signs * (solution - signs * own[:, None])) * len(own))
 
 
-def _deviation_step(mode: Mode, trace: float) -> float:
-    """Return the change of the logarithm of the deviation.
+def log_prior(log_deviation: FloatArray) -> FloatArray:
+    """Return the log density of the logarithm of the deviation: half of a Cauchy of scale 1."""
+    return np.asarray(log_deviation - np.log1p(np.exp(2.0 * log_deviation)))
 
-    The fixed point is iterated with the slope of its error, which is minus the share of the items
-    that the answers determine.
+
+def _deviation_step(mode: Mode, trace: float) -> float:
+    """Return the change of the logarithm of the deviation: Newton's method for a fixed point.
+
+    The derivative of the log evidence is the sum of f^2 / deviation^2 less the number of items
+    that the answers determine (MacKay, 1992); that of the log prior is 1 - q.
     """
-    determined = max(len(mode.f) - trace / mode.deviation**2, 0.0) + DEVIATION_WEIGHT
-    squares = float(mode.f @ mode.f) + DEVIATION_WEIGHT * USUAL_DEVIATION**2
-    change = 0.5 * np.log(squares / determined) - np.log(mode.deviation)
-    share = determined / (len(mode.f) + DEVIATION_WEIGHT)
-    return float(np.clip(change / max(share, 0.2), -1.0, 1.0))
+    n_items, squared = len(mode.f), mode.deviation**2
+    spread = float(mode.f @ mode.f) / squared
+    determined = max(n_items - trace / squared, 0.0)
+    q = 2.0 * squared / (1.0 + squared)
+    change = 0.5 * np.log((spread + 1.0) / (determined + q))
+    # scores are shares s of what the answers say, and s = 1 / (1 + noise / deviation^2)
+    share = determined / n_items
+    slope = (determined * (1.0 - share) + q / (1.0 + squared)) / (determined + q)
+    slope -= spread * (1.0 - 2.0 * share) / (spread + 1.0)
+    return float(np.clip(change / max(slope, share, LEAST_SLOPE), -1.0, 1.0))
 
 
 _BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1)
@@ -600,10 +624,12 @@ class ScoreSpread:
         mean = np.mean(centres, axis=0)
         if len(spreads) == 1:
             return mean, spreads[0]
-        between = np.array(centres) - mean
+        between, n_free = np.array(centres) - mean, min(spread.n_free for spread in spreads)
+        if spreads[0].covariance is None:
+            variance = np.square([spread.std for spread in spreads]).mean(axis=0)
+            return mean, cls(np.sqrt(variance + np.square(between).mean(axis=0)), None, n_free)
         cov = between.T @ between / len(centres)
         cov += np.array([spread.covariance for spread in spreads], dtype=float).mean(axis=0)
-        n_free = min(spread.n_free for spread in spreads)
         return mean, cls(np.sqrt(np.maximum(cov.diagonal(), 0.0)), cov, n_free)
 
     def scaled(self, f: FloatArray, scale_std: float) -> Self:

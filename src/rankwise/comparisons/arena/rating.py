@@ -12,7 +12,11 @@ from scipy.sparse import csc_array, csr_array, triu
 from scipy.special import expit, ndtri
 
 from rankwise.comparisons.arena.decay import learned_half_life
-from rankwise.comparisons.arena.deviation import plausible_deviations
+from rankwise.comparisons.arena.deviation import (
+    deviations_of_many,
+    plausible_deviations,
+    plausible_deviations_of_choices,
+)
 from rankwise.comparisons.arena.groups import groups_of, refuse_unbeaten
 from rankwise.comparisons.arena.judges import fitted_judges, judge_report
 from rankwise.comparisons.arena.newton import (
@@ -184,8 +188,9 @@ class ChosenModel(ScoreModel):
 N_DRAWS, N_DRAWS_MANY = 2000, 200
 """Draws from which ranks are counted: for few items, and for several hundred."""
 
-AVERAGE_ROUNDS, SMALL_VARIANCE = 4, 0.02
-"""Rounds of averaging over leads, and the mean variance of a lead below which there are none."""
+AVERAGE_ROUNDS, SMALL_VARIANCE, SETTLED = 4, 0.02, 0.03
+"""Rounds of averaging over leads, the mean variance of a lead below which there are none, and the
+change of the logarithm of the deviation below which many items need no more."""
 
 NO_PRIOR = 1e4
 """Deviation that stands for no prior: it moves scores by less than a millionth."""
@@ -260,9 +265,11 @@ def leaderboard(
     Items that never met, not even through others, form groups; scores, ranks and probabilities hold
     inside a group.
 
-    Where few items are compared or most have few answers, the deviation of the scores is uncertain:
-    its posterior is found by expectation propagation, and five deviations stand for it. Intervals
-    of scores hold both models of ties, whose scales differ, by their probabilities.
+    The prior of the deviation is half of a Cauchy distribution of scale 1. Where few items are
+    compared, or many that hardly differ, or most have few answers, the deviation is uncertain: its
+    posterior is found by expectation propagation, and five deviations stand for it (three of a
+    Gaussian for more than 600 items). Intervals of scores hold both models of ties, whose scales
+    differ, by their probabilities.
 
     Up to 600 items, intervals come from the exact Gaussian at the mean. For more items they come
     from conjugate gradients with random right-hand sides, and ranks treat scores as independent.
@@ -434,8 +441,7 @@ class _Rating:
         answers = sum_by(table.item, table.weight[table.choice], table.n_items)
         mode = approximate_mode(model, self.deviation, self.rng, tol=LOOSE_DEVIATION_TOL)
         group = groups_of(table.chosen[table.choice], table.item, table.n_items)
-        modes = (self._estimated(model, mode, self.deviation),)
-        return self._board(table.names, _ArenaFit(modes, answers), group)
+        return self._board(table.names, _ArenaFit(self._modes(model, mode), answers), group)
 
     def _fitted(self, table: ComparisonTable, cells: Cells) -> _ArenaFit:
         names, deviation = table.covariate_names, self._prior_deviation
@@ -482,19 +488,26 @@ class _Rating:
     def _prior_deviation(self) -> float | None:
         return NO_PRIOR if self.deviation == np.inf else self.deviation
 
-    def _modes(self, model: PairedModel, mode: Mode) -> tuple[tuple[ScoreModel, Mode], ...]:
+    def _modes(
+        self, model: PairedModel | ChosenModel, mode: Mode
+    ) -> tuple[tuple[ScoreModel, Mode], ...]:
         """Return the model and its mode, or the mean; for some deviations where they are unsure."""
         found = self._estimated(model, mode, self.deviation)
         if self.estimate == "map" or self.deviation is not None:
             return (found,)
-        spread = ScoreSpread.of(*found, self.rng, clustered=False) if _is_dense(mode) else None
-        deviations = None if spread is None else plausible_deviations(model, mode, spread)
+        if not mode.precision.is_dense:
+            deviations = deviations_of_many(found[1])
+        elif isinstance(model, ChosenModel):
+            deviations = plausible_deviations_of_choices(model, mode, found[1].deviation)
+        else:
+            spread = ScoreSpread.of(*found, self.rng, clustered=False)
+            deviations = plausible_deviations(model, mode, spread)
         if deviations is None:
             return (found,)
         modes: list[tuple[ScoreModel, Mode]] = []
-        for deviation in deviations:
-            mode = refined_mode(model, replace(mode, deviation=float(deviation)))
-            modes.append(self._estimated(model, mode, float(deviation)))
+        for deviation in deviations.tolist():
+            mode = refined_mode(model, replace(mode, deviation=deviation))
+            modes.append(self._estimated(model, mode, deviation))
         return tuple(modes)
 
     def _estimated(
@@ -523,7 +536,7 @@ class _Rating:
             names,
             f,
             spread.std,
-            self._ranks(centres, spreads, widening, group),
+            self._ranks(centres, spreads, (f, spread), widening, group),
             fit.answers,
             self.level,
             widening=widening,
@@ -539,11 +552,16 @@ class _Rating:
         self,
         centres: list[FloatArray],
         spreads: list[ScoreSpread],
+        mixed: tuple[FloatArray, ScoreSpread],
         widening: float,
         group: IntArray | None,
     ) -> RankSpread:
-        """Count ranks over draws of the scores, wider for few degrees of freedom."""
-        f, spread = centres[0], spreads[0]
+        """Count ranks over draws of the scores, wider for few degrees of freedom.
+
+        Many items have no draws: their scores are taken for independent, around those of the
+        mixture.
+        """
+        f, spread = mixed
         # ranks are counted inside groups that met
         members = [np.arange(len(f))]
         if group is not None:
@@ -571,10 +589,6 @@ class _Rating:
         return RankSpread(low, high, best)
 
 
-def _is_dense(mode: Mode) -> bool:
-    return mode.precision.is_dense
-
-
 def _centred(f: FloatArray, group: IntArray | None) -> FloatArray:
     """Return scores around their mean, or the means of their groups."""
     if group is None:
@@ -591,7 +605,7 @@ def _averaged(
     With few answers the posterior is skewed, and the Gaussian at its mode is too narrow.
     """
     found, is_dense = model, mode.precision.is_dense
-    for _ in range(AVERAGE_ROUNDS if is_dense else 1):
+    for _ in range(AVERAGE_ROUNDS):
         if is_dense:
             spread = ScoreSpread.of(found, mode, rng, clustered=False)
         else:
@@ -603,6 +617,9 @@ def _averaged(
         start = replace(mode, parameters=found.kept(mode.parameters))
         found = found.averaged(mode.parameters, variance)
         mode = approximate_mode(found, deviation, rng, start)
+        # the deviation at a mode is too small; a few rounds find that at the mean
+        if not is_dense and abs(np.log(mode.deviation / start.deviation)) < SETTLED:
+            break
     return found, refined_mode(found, mode)
 
 

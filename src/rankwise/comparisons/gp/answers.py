@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.likelihood import (
     GaussianMargin,
+    Likelihood,
     Logistic,
     Probit,
     ProbitWithTies,
     WithFlips,
 )
-from rankwise.comparisons.gp.inference.likelihood_base import Likelihood
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, copy_numbers, first_equal
 from rankwise.core.checks import (
     as_array,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from operator import itemgetter
 from typing import Literal, NamedTuple, Self, TypeAlias, final
 
@@ -10,7 +11,7 @@ import scipy
 
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import SWEEP_RULE, expectation_propagation
-from rankwise.comparisons.gp.inference.likelihood_base import FreeParameter, Likelihood
+from rankwise.comparisons.gp.inference.likelihood import FreeParameter, Likelihood
 from rankwise.comparisons.gp.inference.posterior import (
     NEWTON_RULE,
     Posterior,
@@ -20,6 +21,7 @@ from rankwise.comparisons.gp.inference.posterior import (
 )
 from rankwise.comparisons.gp.inference.prior import (
     Prior,
+    check_kernel,
     factorize_kernel,
     factorize_rows,
     factorize_through_basis,
@@ -85,14 +87,23 @@ class Inference:
         start: SiteParameters | None = None,
         rule: StoppingRule | None = None,
         rank_tol: float = FINAL_RANK_TOL,
+        K: FloatArray | None = None,
     ) -> Posterior:
-        """Return the posterior, starting from nearby sites if these are known."""
+        """Return the posterior, starting from nearby sites if these are known.
+
+        K is the `kernel_matrix`, if it has been computed.
+        """
         if self.persons is not None:
             moments = self.moments(kernel, rank_tol)
             return expectation_propagation(
                 moments.prior, likelihood, start=start, rule=rule or SWEEP_RULE, moments=moments
             )
-        prior = self._prior(kernel, rank_tol)
+        K = self.kernel_matrix(kernel) if K is None else K
+        prior = (
+            self._through_basis(kernel)
+            if K is None
+            else factorize_kernel(K, self.comparisons, tol=rank_tol)
+        )
         rule = rule or (SWEEP_RULE if prior.rank <= MANY_ITEMS else LARGE_RULE)
         if likelihood.is_gaussian or self.method == "laplace":
             decrement = max(rule.tol**2, 1e-20)  # a squared distance
@@ -100,7 +111,20 @@ class Inference:
             return laplace(prior, likelihood, start=start, rule=newton)
         return expectation_propagation(prior, likelihood, start=start, rule=rule, where=self.where)
 
-    def gradient(self, kernel: ParametricKernel, posterior: Posterior) -> FloatArray:
+    @property
+    def size(self) -> int:
+        """The largest rank that a factor of the covariance can have."""
+        n_rows = len(self.rows if self.basis is None else self.basis)
+        return min(n_rows, self.comparisons.n_pairs)
+
+    def kernel_matrix(self, kernel: ParametricKernel) -> FloatArray | None:
+        """Return the kernel between all items; None where only parts of it are needed."""
+        is_whole = self.basis is None and self.persons is None
+        return kernel(self.rows, self.rows) if is_whole else None
+
+    def gradient(
+        self, kernel: ParametricKernel, posterior: Posterior, K: FloatArray | None = None
+    ) -> FloatArray:
         """Return the derivative of the evidence in the kernel's ``theta``."""
         if self.persons is not None:
             by_common, by_tastes = self.moments(kernel).evidence_gradients(posterior)
@@ -109,7 +133,7 @@ class Inference:
             alone = kernel.weighted_gradient(basis, basis, by_common)
             return alone + kernel.weighted_gradient(items, items, by_tastes)
         if self.basis is None:
-            return kernel.weighted_gradient(self.rows, self.rows, evidence_gradient(posterior))
+            return kernel.weighted_gradient(self.rows, self.rows, evidence_gradient(posterior), K)
         G_cross, G_basis, g_variance = basis_evidence_gradient(posterior)
         Z = self.basis[posterior.items]
         return (
@@ -123,6 +147,7 @@ class Inference:
         assert self.persons is not None
         basis, items = self._basis_of_persons()
         K, n_items = kernel(basis, basis), len(items)
+        check_kernel(K, len(basis))
         prior = factorize_rows(K, self.comparisons, self.persons.rows.item, tol=rank_tol)
         K_tastes = kernel(items, items) - K[:n_items, :n_items]
         return TasteMoments.of(prior, self.persons.groups, K_tastes)
@@ -134,9 +159,8 @@ class Inference:
         items = self.basis[: self.persons.rows.n_items]
         return self.basis, np.column_stack([items[:, :-1], np.ones(len(items))])
 
-    def _prior(self, kernel: ParametricKernel, rank_tol: float) -> Prior:
-        if self.basis is None:
-            return factorize_kernel(kernel(self.rows, self.rows), self.comparisons, tol=rank_tol)
+    def _through_basis(self, kernel: ParametricKernel) -> Prior:
+        assert self.basis is not None
         return factorize_through_basis(
             kernel(self.basis, self.basis),
             kernel(self.basis, self.rows),
@@ -183,6 +207,10 @@ class NegativeLogEvidence:
     sites: SiteParameters | None = field(default=None, init=False)
     _last: tuple[FloatArray, float, FloatArray] | None = field(default=None, init=False)
 
+    def __post_init__(self) -> None:
+        known = self.likelihood.parameters
+        self._is_known = np.array([name in known for name in self.free], dtype=bool)
+
     @property
     def start(self) -> FloatArray:
         """The parameters of kernel and likelihood as given."""
@@ -191,10 +219,11 @@ class NegativeLogEvidence:
 
     def parts(self, x: FloatArray) -> tuple[ParametricKernel, Likelihood]:
         """Return kernel and likelihood with the parameters x."""
-        n_kernel = len(self.kernel.theta)
-        values = dict(zip(self.free, np.exp(x[n_kernel:]).tolist(), strict=True))
-        known = {name: values[name] for name in self.free if name in self.likelihood.parameters}
-        return self.kernel.with_theta(x[:n_kernel]), self.likelihood.replace(**known)
+        n_kernel, likelihood = len(x) - len(self.free), self.likelihood
+        if self._is_known.any():
+            values = zip(self.free, np.exp(x[n_kernel:]).tolist(), strict=True)
+            likelihood = likelihood.replace(**dict(compress(values, self._is_known)))
+        return self.kernel.with_theta(x[:n_kernel]), likelihood
 
     def without_flips(self) -> Self:
         """Return the same without flipped answers, which is log-concave and needs fewer sweeps."""
@@ -204,35 +233,31 @@ class NegativeLogEvidence:
     def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return the value and the gradient; those of the last point are remembered."""
         if self._last is None or not np.array_equal(self._last[0], x):
-            self._last = x.copy(), *self._evaluate(x)
+            kernel, posterior, K = self._posterior(x, self.rule)
+            gradient = self.hyperprior.gradient(x)
+            value = -posterior.log_evidence - self.hyperprior.log_density(x)
+            n_kernel = len(x) - len(self.free)
+            gradient[:n_kernel] += self.inference.gradient(kernel, posterior, K)
+            for place, name in enumerate(self.free, n_kernel):
+                gradient[place] += posterior.parameter_gradient.get(name, 0.0) * np.exp(x[place])
+            self._last = x.copy(), value, -gradient
         return self._last[1:]
-
-    def _evaluate(self, x: FloatArray) -> tuple[float, FloatArray]:
-        kernel, likelihood = self.parts(x)
-        posterior = self._posterior(kernel, likelihood, self.rule)
-        values = likelihood.parameters
-        by_likelihood = [
-            posterior.parameter_gradient[name] * values[name] if name in values else 0.0
-            for name in self.free
-        ]
-        gradient = np.append(self.inference.gradient(kernel, posterior), by_likelihood)
-        gradient += self.hyperprior.gradient(x)
-        return -posterior.log_evidence - self.hyperprior.log_density(x), -gradient
 
     def coarse_value(self, x: FloatArray) -> float:
         """Return the value to two or three decimals, enough to compare starting points."""
-        posterior = self._posterior(*self.parts(x), START_RULE)
-        return -posterior.log_evidence - self.hyperprior.log_density(x)
+        return -self._posterior(x, START_RULE)[1].log_evidence - self.hyperprior.log_density(x)
 
     def _posterior(
-        self, kernel: ParametricKernel, likelihood: Likelihood, rule: StoppingRule
-    ) -> Posterior:
-        """Return the posterior; its sites start the next one if they converged."""
+        self, x: FloatArray, rule: StoppingRule
+    ) -> tuple[ParametricKernel, Posterior, FloatArray | None]:
+        """Return what x leads to; converged sites start the next posterior."""
+        kernel, likelihood = self.parts(x)
+        K = self.inference.kernel_matrix(kernel)
         posterior = self.inference.posterior(
-            kernel, likelihood, start=self.sites, rule=rule, rank_tol=self.rank_tol
+            kernel, likelihood, start=self.sites, rule=rule, rank_tol=self.rank_tol, K=K
         )
-        self.sites = (posterior.tau, posterior.nu) if posterior.converged else None
-        return posterior
+        self.sites = (posterior.tau, posterior.nu) if posterior.ending.converged else None
+        return kernel, posterior, K
 
 
 Bounds: TypeAlias = Mapping[str, tuple[float, float]]
@@ -303,7 +328,7 @@ def most_probable(
         prior = kernel.hyperprior_on(rows, deviation).joined_with(likelihood_hyperprior(free))
     objective = NegativeLogEvidence(inference, kernel, likelihood, tuple(free), prior)
     starts = _starting_points(objective.start, kernel.names, n_starts, rng)
-    with few_threads(min(len(inference.rows), inference.comparisons.n_pairs)):
+    with few_threads(inference.size):
         if sites is None:
             lowest = _lowest_point(objective, starts, limits, n_starts, max_steps)
         else:
@@ -314,14 +339,14 @@ def most_probable(
 
 def likelihood_hyperprior(free: Mapping[str, FreeParameter]) -> Hyperprior:
     """Return the hyperprior of the parameters of a likelihood."""
-    prior = Hyperprior.flat(0)
+    parts = [Hyperprior.flat(0)]
     for parameter in free.values():
-        part = Hyperprior.flat(1)
-        if parameter.usual is not None:
+        if parameter.usual is None:
+            parts.append(Hyperprior.flat(1))
+        else:
             median, deviation = parameter.usual
-            part = Hyperprior.from_medians(np.array([median]), np.array([[deviation**2]]))
-        prior = prior.joined_with(part)
-    return prior
+            parts.append(Hyperprior.from_medians(median, deviation**2))
+    return parts[0].joined_with(*parts[1:])
 
 
 class _SearchPoint(NamedTuple):
@@ -369,8 +394,13 @@ def _minimize(
     """
     objective.sites = start.sites
     unit = max(1.0, float(np.linalg.norm(objective(start.x)[1])))
+
+    def scaled(theta: FloatArray) -> tuple[float, FloatArray]:
+        value, gradient = objective(theta)
+        return value / unit, gradient / unit
+
     result = scipy.optimize.minimize(
-        lambda theta: tuple(part / unit for part in objective(theta)),
+        scaled,
         start.x,
         jac=True,
         method="L-BFGS-B",
@@ -393,7 +423,7 @@ def _starting_points(
 
 
 def _has_many_lengths(names: tuple[str, ...]) -> bool:
-    return sum(name.endswith("length_scale") for name in names) > 1
+    return len([name for name in names if name.endswith("length_scale")]) > 1
 
 
 def _shifts(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 import numpy as np
 
 from rankwise.comparisons.gp.answers import GivenAnswers
-from rankwise.comparisons.gp.inference.likelihood_base import Outcomes
+from rankwise.comparisons.gp.inference.likelihood import Outcomes
 from rankwise.comparisons.gp.learning import best_process
 from rankwise.comparisons.gp.process import Process
 from rankwise.comparisons.gp.terms import Effects
@@ -76,8 +76,6 @@ def found_interactions(
     The lead of each answer comes from trees that have not seen it, so that the process learns how
     far to believe them. With "auto" a fifth of the answers decide whether they take part.
     """
-    if given.interactions is False:
-        return None, answers
     reason = _reason_against(given, answers, has_features=has_features)
     if given.interactions is True and reason is not None:
         raise InvalidInputError(f"`interactions` must come with {reason}.")

@@ -16,7 +16,7 @@ from rankwise.comparisons.gp.evidence import (
     SiteParameters,
 )
 from rankwise.comparisons.gp.inference.ep import without_site
-from rankwise.comparisons.gp.inference.likelihood_base import (
+from rankwise.comparisons.gp.inference.likelihood import (
     WIN,
     Around,
     AverageLikelihood,
@@ -35,6 +35,7 @@ from rankwise.comparisons.judges import (
 from rankwise.comparisons.leaderboard import Link
 from rankwise.core.arrays import FloatArray, IntArray, sum_by
 from rankwise.core.storable import storable
+from rankwise.core.threads import few_threads
 from rankwise.features.covariances import ParametricKernel
 from rankwise.solve.iteration import StoppingRule
 
@@ -342,9 +343,10 @@ def learnt_judges(
         The initial sites.
     """
     for _ in range(JUDGE_RULE.max_iter):
-        posterior = inference.posterior(
-            kernel, likelihood, start=sites, rule=SEARCH_RULE, rank_tol=SEARCH_RANK_TOL
-        )
+        with few_threads(inference.size):
+            posterior = inference.posterior(
+                kernel, likelihood, start=sites, rule=SEARCH_RULE, rank_tol=SEARCH_RANK_TOL
+            )
         sites = posterior.tau, posterior.nu
         better = likelihood.improved(Cavities.of(posterior))
         error, likelihood = likelihood.distance(better), better

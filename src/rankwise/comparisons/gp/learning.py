@@ -25,7 +25,7 @@ from rankwise.comparisons.gp.evidence import (
     most_probable,
 )
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
-from rankwise.comparisons.gp.inference.likelihood_base import Likelihood
+from rankwise.comparisons.gp.inference.likelihood import Likelihood
 from rankwise.comparisons.gp.judges import ByJudge, learnt_judges
 from rankwise.comparisons.gp.persons import PersonTraits
 from rankwise.comparisons.gp.process import Model, Process
@@ -289,12 +289,11 @@ def _learn_judges(
 
 def _search_basis(given: PreferenceGP, model: Model, comparisons: Comparisons) -> FloatArray | None:
     """Return basis rows for the search for parameters, if there are many items."""
-    depends_on_distance = any(name.endswith("length_scale") for name in model.kernel.names)
-    kinds = (Drift, Tastes, Circles)
-    is_whole = any(isinstance(term, kinds) for term in model.terms)
-    if is_whole or len(comparisons.items) <= MAX_SEARCHED:
+    if len(comparisons.items) <= MAX_SEARCHED or not given.optimize:
         return None
-    if not depends_on_distance or not given.optimize:
+    depends_on_distance = any(name.endswith("length_scale") for name in model.kernel.names)
+    is_whole = any(isinstance(term, Drift | Tastes | Circles) for term in model.terms)
+    if is_whole or not depends_on_distance:
         return None
     items = np.unique(model.shown.item[comparisons.items])
     n_rows = min(N_SEARCH_ROWS, len(items))
@@ -322,7 +321,7 @@ def with_amplitudes(given: PreferenceGP, process: Process) -> tuple[list[Process
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             member = process if factor == 1.0 else process.under(model.with_kernel(theta))
-        if factor == 1.0 or member.posterior.converged:
+        if factor == 1.0 or member.posterior.ending.converged:
             members.append(member)
             evidence.append(member.posterior.log_evidence + prior.log_density(theta))
     return members, softmax(np.array(evidence))

@@ -27,7 +27,7 @@ from rankwise.comparisons.gp.evidence import (
 )
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import LiveScores
-from rankwise.comparisons.gp.inference.likelihood_base import Likelihood, Outcomes
+from rankwise.comparisons.gp.inference.likelihood import Likelihood, Outcomes
 from rankwise.comparisons.gp.inference.posterior import Posterior
 from rankwise.comparisons.gp.interactions import (
     Interactions,
@@ -472,8 +472,11 @@ class PreferenceGP(Ranker):
         answers.refuse_unread(given.likelihood)
         data = answers.data(len(rows), y, qid, sample_weight)
         traits = None if persons is None else PersonTraits.of(persons)
-        found, answers = found_interactions(given, rows, answers, has_features=has_features)
-        self.interactions_ = found
+        self.interactions_ = None
+        if given.interactions:
+            self.interactions_, answers = found_interactions(
+                given, rows, answers, has_features=has_features
+            )
         self._condition(best_process(given, rows, data, answers, traits, has_features=has_features))
         self.item_names_, self.judge_names_ = answers.names, answers.judges
         if traits is not None:

@@ -12,7 +12,7 @@ from rankwise.comparisons.gp.answers import ShownItems
 from rankwise.comparisons.gp.evidence import Approximation, Inference, SiteParameters
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import LiveScores, sequential_sites
-from rankwise.comparisons.gp.inference.likelihood_base import Likelihood
+from rankwise.comparisons.gp.inference.likelihood import Likelihood
 from rankwise.comparisons.gp.inference.posterior import Posterior, gaussian_draws
 from rankwise.comparisons.gp.inference.tastes import MarkedRows, group_persons, scores_of_person
 from rankwise.comparisons.gp.judges import Cavities
@@ -33,6 +33,7 @@ from rankwise.core.arrays import FloatArray, IntArray, copy_numbers, first_equal
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import place
 from rankwise.core.storable import storable
+from rankwise.core.threads import few_threads
 from rankwise.features.covariances import ParametricKernel, Scaled
 from rankwise.features.function_space import Expansion
 from rankwise.features.known_rows import KnownRows
@@ -249,7 +250,8 @@ class Model:
     def given(self, comparisons: Comparisons, sites: SiteParameters | None = None) -> Process:
         """Condition on answers, starting from nearby sites if these are known."""
         inference, duels = self.inference(comparisons)
-        posterior = inference.posterior(self.covariance, self.likelihood, start=sites)
+        with few_threads(inference.size):
+            posterior = inference.posterior(self.covariance, self.likelihood, start=sites)
         posterior.ending.warn()
         if inference.basis is not None:
             rows = inference.basis[posterior.items]
@@ -426,7 +428,7 @@ class Process:
             mean[first] - mean[second],
             D[:, first] - D[:, second],
             comparisons.count[new],
-            comparisons.outcomes().take(new),
+            comparisons.outcomes.take(new),
             posterior.likelihood,
         )
         return np.append(posterior.tau, tau), np.append(posterior.nu, nu)

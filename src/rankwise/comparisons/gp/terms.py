@@ -185,7 +185,7 @@ class Drift(Term):
 
     def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
         """Return that of the kernel, and independent ones of the drift."""
-        own = Hyperprior.from_medians(np.array([1.0, self.usual_time]), np.eye(2))
+        own = Hyperprior.from_medians([1.0, self.usual_time], np.eye(2))
         return self.kernel.hyperprior_on(X, deviation).joined_with(own)
 
     def with_theta(self, theta: FloatArray) -> Self:
@@ -395,16 +395,21 @@ class Covariance(ParametricKernel):
 
     def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
         """Return those of all terms, independent of each other."""
-        prior = Hyperprior.flat(0)
-        for term in self.terms:
-            prior = prior.joined_with(term.hyperprior_on(X[:, : self.n_features], deviation))
-        return prior
+        rows = X[:, : self.n_features]
+        parts = [term.hyperprior_on(rows, deviation) for term in self.terms]
+        return Hyperprior.flat(0).joined_with(*parts)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this covariance with other parameters."""
         return replace(self, terms=with_theta(self.terms, theta))
 
-    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(
+        self,
+        A: FloatArray,
+        B: FloatArray,
+        M: FloatArray,
+        K: FloatArray | None = None,  # noqa: ARG002
+    ) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
         parts: list[Any] = []
         for term, a, b in self._columns(A, B):
@@ -589,7 +594,13 @@ class WithCircles(ParametricKernel):
         kernel = self.kernel.with_theta(theta[:n_kernel])
         return replace(self, kernel=kernel, cyclic=self.cyclic.with_theta(theta[n_kernel:]))
 
-    def weighted_gradient(self, A: FloatArray, B: FloatArray, M: FloatArray) -> FloatArray:
+    def weighted_gradient(
+        self,
+        A: FloatArray,
+        B: FloatArray,
+        M: FloatArray,
+        K: FloatArray | None = None,  # noqa: ARG002
+    ) -> FloatArray:
         """Return the derivative of ``sum(M * k(A, B))``."""
         by_scores = np.zeros(len(self.kernel.theta))
         for a, b, mask in self._sides(A, B):

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from rankwise.core.arrays import FloatArray
 from rankwise.core.checks import is_missing
 from rankwise.core.comparisons.column import Column
-from rankwise.core.errors import DataFileError, MissingExtraError, RankwiseError
+from rankwise.core.errors import DataFileError, RankwiseError, extra
 from rankwise.io.files import refuse_stream, replacing
 from rankwise.io.tables.table import (
     DataTable,
@@ -98,7 +98,8 @@ def _different_texts(column: Any) -> Column:
     words = _texts(chunks[-1].dictionary.to_pylist())
     place = {word: number for number, word in enumerate(dict.fromkeys(words))}
     number = np.array([place[word] for word in words], dtype=np.intp)
-    code = np.concatenate([np.asarray(chunk.indices) for chunk in chunks])
+    # NumPy's own way in: that of pyarrow would load pandas
+    code = np.concatenate([np.from_dlpack(chunk.indices) for chunk in chunks])
     return Column(np.array(list(place), dtype=object), number[code])
 
 
@@ -163,12 +164,9 @@ class ExcelTable(DataTable):
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
         """Read the first sheet."""
-        try:
+        with extra("Reading Excel files", "fastexcel and pyarrow", "tables"):
             import fastexcel  # noqa: PLC0415 - the one boundary of the optional dependency
             import pyarrow  # noqa: F401, PLC0415 - fastexcel hands the cells over in its arrays
-        except ImportError as error:
-            package = "fastexcel and pyarrow"
-            raise MissingExtraError("Reading Excel files", package, "tables") from error
         with open(path, "rb") as stream:
             content = stream.read()
         try:

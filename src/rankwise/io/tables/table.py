@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from rankwise.core.arrays import FloatArray
 from rankwise.core.comparisons.column import Column
-from rankwise.core.errors import DataFileError, MissingExtraError
+from rankwise.core.errors import DataFileError, extra
 from rankwise.io.data import date_hint
 
 _NUMERIC_TYPES = {
@@ -73,11 +73,9 @@ class DataTable(ABC):
 
 def pyarrow_with(task: str) -> tuple[Any, Any, Any]:
     """Return pyarrow, its Parquet and its CSV module, which the task needs."""
-    try:
+    with extra(task, "pyarrow", "tables"):
         import pyarrow  # noqa: PLC0415 - the one boundary of the optional dependency
         from pyarrow import csv, parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError(task, "pyarrow", "tables") from error
     return pyarrow, parquet, csv
 
 

@@ -199,8 +199,8 @@ class ProductSpectrum(PairSpectrum):
             entries of U do not matter.
         """
         U, xp, n_items = self.rows.vectors, namespace_of(self.rows.vectors), len(G)
-        told = self.columns.values * self.rows.values[-1] > EPS * alpha
-        at, told = like(out, U), like(np.flatnonzero(told), U)
+        large = self.columns.values * self.rows.values[-1] > EPS * alpha
+        at, large = like(out, U), like(np.flatnonzero(large), U)
         g = like(self.columns.values, U)
         k, inverse = like(self.rows.values, U)[:, None], self._inverse(alpha)
         V = centred(self.columns.vectors.T).T
@@ -211,7 +211,7 @@ class ProductSpectrum(PairSpectrum):
         weights = A[:, at] + ((1.0 - E * g) / alpha * moved) @ left.T
         scores = (U @ (k * (U.T @ A)) @ like(G, U))[:, at] + (E * moved) @ images.T
         # blocks of alpha B: as many equations as cells of a condition leave
-        few, shares = left[:, told], (E * g)[:, told]
+        few, shares = left[:, large], (E * g)[:, large]
         joined = like(np.eye(len(out)) - 1.0 / n_items, U)
         for rows in blocks_of(len(U), max(1, BLOCKS // (len(out) * n_items))):
             B = joined - (few * shares[rows, None, :]) @ few.T

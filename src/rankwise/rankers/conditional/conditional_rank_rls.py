@@ -90,8 +90,10 @@ class ConditionalRankRLS(ConditionalRanker):
         The weights A.
     condition_predictor_, item_predictor_ : Expansion
         The kernels with the training objects.
+    condition_encoder_, item_encoder_ : IndicatorEncoder or None
+        What makes numbers of text and blanks, where there are any.
     n_features_in_ : int
-        Number of features of a condition.
+        Number of features of a condition, as numbers.
 
     Notes
     -----
@@ -164,7 +166,8 @@ class ConditionalRankRLS(ConditionalRanker):
         Parameters
         ----------
         conditions : (n_conditions, n_features), dense or sparse
-            The first objects; with a precomputed kernel, their kernel matrix.
+            The first objects; with a precomputed kernel, their kernel matrix. Dense tables may hold
+            text and blanks, which an `IndicatorEncoder` turns into numbers, here and in `predict`.
         items : (n_items, n_item_features), dense or sparse, optional
             The second objects; by default the first ones.
         y : (n_conditions, n_items), dense or sparse
@@ -241,7 +244,7 @@ class ConditionalRankRLSCV(ConditionalRanker):
     held_out_scores_ : (n_conditions, n_items)
         The held-out score of every cell for the chosen alpha, comparable within a condition and, if
         items are new, within a fold. NaN if a score is missing or a cell is not judged.
-    dual_coef_, condition_predictor_, item_predictor_, n_features_in_
+    dual_coef_, condition_predictor_, item_predictor_, condition_encoder_, item_encoder_
         As in `ConditionalRankRLS`.
 
     Notes

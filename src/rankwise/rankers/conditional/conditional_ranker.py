@@ -9,13 +9,15 @@ from typing import Annotated, Any, Literal, Self, final
 
 import numpy as np
 import scipy
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix
 from rankwise.core.checks import (
+    as_array,
+    missing_cells,
     refuse_huge_rows,
     refuse_overflow,
     refuse_unusable_rows,
@@ -40,6 +42,8 @@ from rankwise.rankers.storage import save
 from rankwise.solve.conjugate_gradients import ShiftedSystems, multishift_cg
 from rankwise.solve.iteration import StoppingRule
 from rankwise.solve.kernel_iteration import ConjugateGradients, CoordinateOperator, MatrixFree
+from rankwise.transformers.categories import is_numeric
+from rankwise.transformers.indicators import IndicatorEncoder
 
 TRUSTED = 1e-3
 """Scores that rounding may change by more than this share are refused."""
@@ -178,6 +182,13 @@ class ConditionalRanker(BaseEstimator, ABC):
     condition_predictor_: Annotated[Expansion, Shape("n_conditions", "n_features", of="rows")]
     item_predictor_: Annotated[Expansion, Shape("n_items", "n_item_features", of="rows")]
     dual_coef_: Annotated[FloatArray, Finite(), Shape("n_conditions", "n_items")]
+    condition_encoder_: IndicatorEncoder | None
+    item_encoder_: IndicatorEncoder | None
+    # of tables: names of rows, and which columns were read how
+    condition_names_: Annotated[NDArray[np.str_], Shape("n_conditions")]
+    item_names_: Annotated[NDArray[np.str_], Shape("n_items")]
+    condition_columns_: dict[str, list[str]]
+    item_columns_: dict[str, list[str]]
 
     def _problem(
         self,
@@ -193,7 +204,9 @@ class ConditionalRanker(BaseEstimator, ABC):
 
         ``given`` holds the parameters in their one form.
         """
-        C = _check_objects("conditions", conditions)
+        for name in ("condition_names_", "item_names_", "condition_columns_", "item_columns_"):
+            self.__dict__.pop(name, None)
+        C, self.condition_encoder_ = _read("conditions", conditions, given.condition_kernel)
         # both sides are of one kind where the relation has a symmetry
         same = items is None or given.relation in SIGNS
         if given.relation in SIGNS and items is not None and items is not conditions:
@@ -201,7 +214,9 @@ class ConditionalRanker(BaseEstimator, ABC):
                 f"`items` must be None with relation={given.relation!r}: both objects of a pair "
                 "are of one kind, given as `conditions`."
             )
-        V = C if same else _check_objects("items", items)
+        V, self.item_encoder_ = C, self.condition_encoder_
+        if not same:
+            V, self.item_encoder_ = _read("items", items, given.item_kernel)
         # kernels fitted to the objects of both sides, which predictions expand in
         first = given.condition_kernel
         second = first if given.relation in SIGNS else given.item_kernel
@@ -279,8 +294,10 @@ class ConditionalRanker(BaseEstimator, ABC):
         scores : (n_conditions, n_items)
         """
         check_is_fitted(self)
-        left = self._kernel_with(self.condition_predictor_, conditions, "conditions")
-        right = self._kernel_with(self.item_predictor_, items, "items")
+        left = _kernel_with(
+            self.condition_predictor_, self.condition_encoder_, conditions, "conditions"
+        )
+        right = _kernel_with(self.item_predictor_, self.item_encoder_, items, "items")
         if len(left) * right.shape[1] <= len(right) * left.shape[1]:
             return (left @ self.dual_coef_) @ right.T
         return left @ (self.dual_coef_ @ right.T)
@@ -336,16 +353,38 @@ class ConditionalRanker(BaseEstimator, ABC):
         right = _own_kernel(self.item_predictor_)
         return self.condition_predictor_.map(X) @ self.dual_coef_ @ right
 
-    def _kernel_with(self, predictor: Expansion, objects: Any, name: str) -> FloatArray:
-        if objects is None:
-            return _own_kernel(predictor)
-        rows = _check_objects(name, objects)
-        if rows.shape[1] != predictor.rows.shape[1]:
-            raise InvalidInputError(
-                f"`{name}` must have as many columns as in `fit`: expected "
-                f"{predictor.rows.shape[1]}, got {rows.shape[1]}."
-            )
-        return predictor.map(rows)
+
+def _kernel_with(
+    predictor: Expansion, encoder: IndicatorEncoder | None, objects: Any, name: str
+) -> FloatArray:
+    if objects is None:
+        return _own_kernel(predictor)
+    if encoder is not None:
+        return predictor.map(encoder.transform(objects))
+    rows = _check_objects(name, objects)
+    if rows.shape[1] != predictor.rows.shape[1]:
+        raise InvalidInputError(
+            f"`{name}` must have as many columns as in `fit`: expected "
+            f"{predictor.rows.shape[1]}, got {rows.shape[1]}."
+        )
+    return predictor.map(rows)
+
+
+def _read(name: str, X: Any, kernel: Kernel) -> tuple[Matrix, IndicatorEncoder | None]:
+    """Return the features of objects as numbers, and the encoder where they hold text or blanks."""
+    if sparse.issparse(X) or not kernel.is_function:
+        return _check_objects(name, X), None
+    refuse_unusable_rows(X, name)
+    cells = as_array(name, X)
+    if cells.ndim != 2 or len(cells) == 0 or all(map(_is_known_number, cells.T)):
+        return _check_objects(name, X), None
+    encoder = IndicatorEncoder().fit(X)
+    return encoder.transform(X), encoder
+
+
+def _is_known_number(column: NDArray[Any]) -> bool:
+    """Return whether a column holds numbers only; those that overflow are refused elsewhere."""
+    return is_numeric(column) and not missing_cells(column).any()
 
 
 def _check_objects(name: str, X: Any) -> Matrix:

@@ -119,7 +119,7 @@ class DirectRanker(PointRanker, ABC):
         queries = Queries.of(qid, len(scores))
         named = _check_sources(sources, len(scores))
         positions = diverse_places(scores, named, queries, n)
-        return np.lexsort((positions, queries.index))
+        return queries.best_first(-positions)
 
     def _keep_solution(self, problem: RankingProblem, solution: CertifiedSolution) -> Self:
         """Store the solution and what is known about it."""
@@ -496,7 +496,7 @@ class DORM(DirectRanker):
             rows = order[first:last]
             V = scores_at_positions(scores[rows].reshape(len(rows), -1), decay[first:last])
             places[rows] = assign_by_value(V)
-        return np.lexsort((places, queries.index))
+        return queries.best_first(-places)
 
     def _options(
         self, X: Matrix, preliminary: ArrayLike | None, sources: ArrayLike | None = None

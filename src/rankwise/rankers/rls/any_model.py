@@ -1,9 +1,10 @@
-"""Unseen pairs for any model: leave out two items, or two groups, and refit."""
+"""Unseen pairs: leave out two items, or two groups, in closed form or by refits of any model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, TypeAlias, final
 
 import numpy as np
@@ -11,35 +12,38 @@ import scipy
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone, is_classifier
-from sklearn.utils import _safe_indexing, check_array
-from sklearn.utils.validation import _num_samples
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples, has_fit_parameter
 
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.checks import (
     as_array,
     check_length,
     check_scores,
+    check_weight,
     is_missing,
     missing_cells,
+    refuse_unusable_rows,
 )
-from rankwise.core.display import Result, decimals, draw_interval, p_value
+from rankwise.core.display import Result, between, decimals, draw_interval, p_value
 from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import AtLeast, Count, Share, check_call
+from rankwise.core.namespaces import on_device, on_host
+from rankwise.core.params import AtLeast, Count, Share, check_call, checked
 from rankwise.core.queries import Queries, TrainingData
-from rankwise.features.function_space import smallest_space
-from rankwise.features.kernels import as_kernel
-from rankwise.graph.preference_graph import PreferenceGraph
+from rankwise.measures.pairwise import Concordance
 from rankwise.rankers.base import generator
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.small_samples import (
     TournamentROC,
-    cells_of_estimate,
-    draw_estimate,
+    check_rows,
     logit_interval,
     positives,
+    refuse_equal_labels,
+    smallest_of,
     tournament,
 )
 from rankwise.selection.leave_pair_out import leave_each_pair_out, pair_leads
+from rankwise.selection.path import judge_pairs
 from rankwise.selection.ties import zero_ties
 from rankwise.solve.iteration import followed
 
@@ -130,20 +134,26 @@ class PairEstimate(Result):
         return {name: [value] for name, value in self.to_dict().items() if name not in parts}
 
     def _cells(self) -> list[list[str]]:
-        return cells_of_estimate(self, "in order", "unseen pairs")
+        head = ["AUC", f"{self.confidence:.0%} interval", "pairs left out"]
+        return [head, [decimals(self.value, 3), between(self.low, self.high), str(self.n_pairs)]]
 
     def _caption(self) -> str:
         return "Leave-pair-out"
 
     def _draw(self, ax: Any) -> None:
         """Draw the ROC curve, or else the share of pairs in the right order with its interval."""
-        draw_estimate(ax, self, "unseen pairs in the right order")
+        if self.roc is not None:
+            self.roc._draw(ax)
+            return
+        label = f"AUC of unseen pairs, {self.confidence:.0%} interval"
+        draw_interval(ax, self.value, self.low, self.high, label, chance=0.5)
+        ax.set_xlim(0.0, 1.0)
 
     def __str__(self) -> str:
-        test = "" if np.isnan(self.pvalue) else f", permutation p = {self.pvalue:.3g}"
+        test = "" if np.isnan(self.pvalue) else f", {p_value(self.pvalue)} by permutations"
         return (
-            f"{self.value:.4f} ({self.confidence:.0%} interval {self.low:.4f} to {self.high:.4f}) "
-            f"over {self.n_pairs} unseen pairs{test}"
+            f"{decimals(self.value, 3)} ({self.confidence:.0%} interval "
+            f"{between(self.low, self.high)}, {self.n_pairs} pairs left out){test}"
         )
 
     def __repr__(self) -> str:
@@ -184,8 +194,8 @@ class PairDifference(Result):
     pvalue: float
 
     def _cells(self) -> list[list[str]]:
-        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
-        row = [f"{self.value:+.3f}", interval, p_value(self.pvalue).removeprefix("p = ")]
+        test = p_value(self.pvalue).removeprefix("p = ")
+        row = [f"{self.value:+.3f}", between(self.low, self.high), test]
         return [["difference", "interval", "p-value"], row]
 
     def _caption(self) -> str:
@@ -193,8 +203,8 @@ class PairDifference(Result):
 
     def _draw(self, ax: Any) -> None:
         """Draw the difference with its interval, next to zero."""
-        draw_interval(ax, self.value, self.low, self.high, "difference of shares in order")
-        ax.axvline(0.0, linestyle="--", color="grey")
+        label = "difference of shares in order"
+        draw_interval(ax, self.value, self.low, self.high, label, chance=0.0)
 
 
 def leave_pair_out(
@@ -204,6 +214,7 @@ def leave_pair_out(
     groups: ArrayLike | None = None,
     *,
     positive: Any = None,
+    sample_weight: ArrayLike | None = None,
     confidence: Share = 0.95,
     n_fits: Count | None = None,
     n_permutations: Annotated[int, AtLeast(0)] = 0,
@@ -216,8 +227,13 @@ def leave_pair_out(
     """Estimate how often any model puts two unseen items in the right order.
 
     For every two items of different `y` the model is fitted without both, and both are scored by
-    that fit, so that scores of different fits are never compared. With groups, such as patients,
-    all items of both groups are left out.
+    that fit, so that scores of different fits are never compared; for two classes, the share in the
+    right order is the AUC. Pooled k-fold estimates compare scores of different fits, which makes
+    their AUC too low on small samples. With groups, such as patients, all items of both groups are
+    left out.
+
+    `RankRLS` is not refitted: its held-out scores have a closed form, in O(n^3), or O(n^2 d) with
+    d < n features.
 
     **Pass the whole pipeline.** Features chosen or scaled on all data beforehand have seen the
     pairs that are left out: 20 features chosen that way from thousands of pure noise give a value
@@ -238,7 +254,10 @@ def leave_pair_out(
         The group of each item. Groups are left out together, and only pairs of different groups are
         judged.
     positive : optional
-        The class that should rank above the other; by default the later of the two in sorted order.
+        The class that should rank above all others; by default the later of two in sorted order.
+    sample_weight : (n_items,), optional
+        Weights of the items in training. An item of weight 0 is not learned from, but its pairs are
+        judged like all others.
     confidence : float
         The confidence of the interval, between 0 and 1.
     n_fits : int, optional
@@ -264,17 +283,25 @@ def leave_pair_out(
 
     Notes
     -----
-    `RankRLS` without groups is not refitted: its held-out scores have a closed form
-    ([PTA09] Sect. 3.4). The standard error is DeLong's over items or groups. It takes the fits as
-    given, so it is a guide, not a guarantee.
+    The closed form is [PTA09] Sect. 3.4 and 4.1, for a `RankRLS` without a basis or groups, where
+    all pairs are left out; the width that a kernel takes from the data is then that of all rows.
+    With ``ties="keep"`` it also gives the ROC curve. The standard error is DeLong's over items or
+    groups. It takes the fits as given, although any two of them share nearly all training items, so
+    it is a guide, not a guarantee. An alpha chosen on the same data makes the value too high:
+    choose it in advance, or leave pairs out of the search.
 
     Examples
     --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from rankwise import RankRLS, leave_pair_out
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> print(leave_pair_out(RankRLS(alpha=100.0), X[:30, :2], y[:30]))
+    0.963 (95% interval 0.819 to 0.993, 81 pairs left out)
+
     >>> import numpy as np
     >>> from sklearn.feature_selection import SelectKBest
     >>> from sklearn.linear_model import LogisticRegression
     >>> from sklearn.pipeline import make_pipeline
-    >>> from rankwise import leave_pair_out
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(20, 1000)), np.repeat([0, 1], 10)
     >>> wrong = SelectKBest(k=20).fit_transform(X, y)  # has seen all labels
@@ -290,23 +317,24 @@ def leave_pair_out(
         raise InvalidInputError(
             f"`estimator` must have a method `fit`: got {type(estimator).__name__}."
         )
-    problem = _PairProblem.of(estimator, X, y, groups, positive)
+    problem = _PairProblem.of(estimator, X, y, groups, positive, sample_weight)
     rng = generator(random_state)
-    batches = problem.group_pairs(rng, n_fits)
-    if _has_closed_form(estimator, roc=roc) and groups is None and n_fits is None:
-        counts, fits = _closed_form_counts(estimator, problem, keep_leads=keep_leads, roc=roc), 0
+    judge: Callable[[_PairProblem], _Counts]
+    if groups is None and n_fits is None and problem.has_closed_form(leads=keep_leads, roc=roc):
+        counts, n_done = problem.in_closed_form(keep_leads=keep_leads, roc=roc), 0
+        judge = _PairProblem.in_closed_form
     else:
+        batches = problem.group_pairs(rng, n_fits)
         met = problem.all_group_pairs(n_fits) if roc else batches
-        counts, fits = problem.counts(problem.y, met, n_jobs, progress=progress, roc=roc), len(met)
+        counts, n_done = problem.counts(met, n_jobs, progress=progress, roc=roc), len(met)
+        judge = partial(_PairProblem.counts, batches=batches, n_jobs=n_jobs)
     pvalue = float("nan")
     if n_permutations > 0:
-        null = [
-            problem.counts(problem.shuffled(rng), batches, n_jobs, progress=progress).value
-            for _ in range(n_permutations)
-        ]
-        as_good = int(np.count_nonzero(np.array(null) >= counts.value))
-        pvalue = (1 + as_good) / (1 + n_permutations)
-    return counts.estimate(confidence, fits, pvalue, keep_leads=keep_leads)
+        shuffles = (problem.shuffled(rng) for _ in range(n_permutations))
+        shown = followed(shuffles, n_permutations, "shuffled labels", shown=progress)
+        null = np.array([judge(shuffle).value for shuffle in shown])
+        pvalue = (1 + int(np.count_nonzero(null >= counts.value))) / (1 + n_permutations)
+    return counts.estimate(confidence, n_done, pvalue, keep_leads=keep_leads)
 
 
 Batch: TypeAlias = tuple[int, int]
@@ -369,17 +397,35 @@ class _PairProblem:
     groups: Queries
     rank_of: Callable[[NDArray[Any]], FloatArray]
     positive: Any
+    weight: FloatArray | None = None
 
     @classmethod
     def of(
-        cls, estimator: Any, X: Any, y: ArrayLike, groups: ArrayLike | None, positive: Any
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        groups: ArrayLike | None,
+        positive: Any,
+        sample_weight: ArrayLike | None,
     ) -> _PairProblem:
-        labels = as_array("y", y)
-        n_items = _num_samples(X)
+        refuse_unusable_rows(X)
+        labels = as_array("y", on_host(y))
+        n_items = _num_samples(check_rows(X) if np.isscalar(X) else X)
         check_length("y", labels, n_items)
         together = Queries.of(np.arange(n_items) if groups is None else groups, n_items, "groups")
-        rank_of, chosen = _ranking_of(labels, positive)
-        return cls(estimator, X, labels, together, rank_of, chosen)
+        labels, rank_of, chosen = _ranking_of(labels, positive)
+        weight = None
+        if sample_weight is not None:
+            weight = check_weight("sample_weight", on_host(sample_weight), n_items, "X")
+            if not has_fit_parameter(estimator, "sample_weight"):
+                raise InvalidInputError(
+                    "`sample_weight` needs an estimator whose `fit` takes it: "
+                    f"{type(estimator).__name__} does not. Leave it out."
+                )
+        data = TrainingData.of(n_items, rank_of(labels))
+        refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
+        return cls(estimator, X, labels, together, rank_of, chosen, weight)
 
     def group_pairs(self, rng: np.random.Generator, n_fits: int | None) -> list[Batch]:
         """Return the pairs of groups that hold items of different rank, or some drawn from them."""
@@ -411,23 +457,22 @@ class _PairProblem:
 
     def counts(
         self,
-        y: NDArray[Any],
         batches: list[Batch],
         n_jobs: int | None,
         *,
-        progress: bool,
+        progress: bool = False,
         roc: bool = False,
     ) -> _Counts:
         """Fit without each pair of groups, and count the pairs in the right order."""
-        ranks = self.rank_of(y)
-        met = np.full((len(y), len(y)), np.nan) if roc else None
-        tasks: Iterable[Any] = (delayed(self.judged)(y, *batch, equal=roc) for batch in batches)
+        ranks = self.rank_of(self.y)
+        met = np.full((len(ranks), len(ranks)), np.nan) if roc else None
+        tasks: Iterable[Any] = (delayed(self.judged)(*batch, equal=roc) for batch in batches)
         answers: Iterator[Any] = Parallel(n_jobs=n_jobs, return_as="generator")(tasks)
         right, total = np.zeros((2, self.groups.n_queries))
         n_skipped = 0
         pairs, leads = [np.zeros((0, 2), dtype=np.intp)], [np.zeros(0)]
         for (g, h), (every, lead, skipped) in zip(
-            batches, followed(answers, len(batches), "leave_pair_out", shown=progress), strict=True
+            batches, followed(answers, len(batches), "pairs left out", shown=progress), strict=True
         ):
             # the wins of a tournament, for its ROC curve
             if met is not None:
@@ -448,15 +493,13 @@ class _PairProblem:
         found = np.concatenate(pairs), np.concatenate(leads)
         return _Counts(right, total, n_skipped, *found, curve)
 
-    def judged(
-        self, y: NDArray[Any], g: int, h: int, *, equal: bool = False
-    ) -> tuple[IntArray, FloatArray, int]:
+    def judged(self, g: int, h: int, *, equal: bool = False) -> tuple[IntArray, FloatArray, int]:
         """Return the pairs of two groups, better row first, their leads, and the number skipped.
 
         Pairs of equal rank are left out unless ``equal``.
         """
         first, second = self.groups.rows(g), self.groups.rows(h)
-        ranks = self.rank_of(y)
+        ranks = self.rank_of(self.y)
         sign = np.sign(ranks[first][:, None] - ranks[second][None, :])
         n_unequal = int(np.count_nonzero(sign))
         sign = np.where(sign == 0.0, 1.0, sign) if equal else sign
@@ -464,13 +507,20 @@ class _PairProblem:
         pairs = np.column_stack([first[at[0]], second[at[1]]])
         is_swapped = sign[at] < 0
         pairs[is_swapped] = pairs[is_swapped, ::-1]
-        kept = np.setdiff1d(np.arange(len(y)), np.concatenate([first, second]))
-        if len(pairs) == 0 or len(np.unique(ranks[kept])) < 2:
+        kept = np.setdiff1d(np.arange(len(ranks)), np.concatenate([first, second]))
+        known = kept if self.weight is None else kept[self.weight[kept] > 0.0]
+        if len(pairs) == 0 or len(np.unique(ranks[known])) < 2:
             return pairs[:0], np.zeros(0), n_unequal
-        model = clone(self.estimator).fit(_safe_indexing(self.X, kept), y[kept])
+        model = self.fitted(kept)
         above, below = self.scores(model, first)[:, None], self.scores(model, second)
         lead = zero_ties(above - below, np.maximum(np.abs(above), np.abs(below)), 0.0)
         return pairs, lead[at] * sign[at], 0
+
+    def fitted(self, rows: IntArray) -> Any:
+        """Fit a clone to some rows; what is no classifier learns from numbers."""
+        target = self.y if is_classifier(self.estimator) else self.rank_of(self.y)
+        weight = {} if self.weight is None else {"sample_weight": self.weight[rows]}
+        return clone(self.estimator).fit(_safe_indexing(self.X, rows), target[rows], **weight)
 
     def scores(self, model: Any, rows: IntArray) -> FloatArray:
         """Return one score per row that rises with the positive class."""
@@ -489,12 +539,46 @@ class _PairProblem:
             )
         return scores if is_last else -scores
 
-    def shuffled(self, rng: np.random.Generator) -> NDArray[Any]:
+    def shuffled(self, rng: np.random.Generator) -> _PairProblem:
         """Shuffle the labels, between groups if each group has a single label."""
         first = np.array([self.y[rows[0]] for rows in self.groups])
         if np.array_equal(self.groups.spread(first), self.y):
-            return self.groups.spread(rng.permutation(first))
-        return rng.permutation(self.y)
+            return replace(self, y=self.groups.spread(rng.permutation(first)))
+        return replace(self, y=rng.permutation(self.y))
+
+    def has_closed_form(self, *, leads: bool, roc: bool) -> bool:
+        """Return whether left-out pairs, with a curve also those of one class, need no refits."""
+        ranker = self.estimator
+        if type(ranker) is not RankRLS or ranker.basis is not None:
+            return False
+        if (leads or roc) and self.weight is not None and not np.all(self.weight > 0.0):
+            return False
+        return not roc or (ranker.cost == "magnitude" and ranker.ties == "keep")
+
+    def in_closed_form(self, *, keep_leads: bool = False, roc: bool = False) -> _Counts:
+        """Leave out all pairs of a RankRLS without refitting it."""
+        ranker = checked(self.estimator)
+        rows = check_rows(on_host(self.X))
+        data = TrainingData.of(rows.shape[0], self.rank_of(self.y), sample_weight=self.weight)
+        options = {"cost": ranker.cost, "ties": ranker.ties, "query_weight": ranker.query_weight}
+        there = smallest_of(rows, ranker.kernel, data, on_device(rows, ranker.device, self.X))
+        alphas = np.array([ranker.alpha])
+        held_out = leave_each_pair_out(there, data, alphas, unweighted="judge", **options)
+        judge_pairs(held_out, Concordance, alphas).best()  # refuses what rounding has taken over
+        right, total = held_out.right[0, :, 0], held_out.total[0, :, 0]
+        every = _partners(data.scores).sum()
+        # the leads themselves, for whoever wants them or a curve
+        space = smallest_of(rows, ranker.kernel, data)
+        pairs, leads = np.zeros((0, 2), dtype=np.intp), np.zeros(0)
+        if keep_leads:
+            found = pair_leads(space, data, ranker.alpha, **options)
+            pairs = np.argwhere((data.scores[:, None] > data.scores) & ~np.isnan(found))
+            leads = found[tuple(pairs.T)]
+        curve = None
+        if roc:
+            met = pair_leads(space, data, ranker.alpha, keep_equal=True, **options)
+            curve = tournament(met, positives(data.scores))
+        return _Counts(right, total, round((every - total.sum()) / 2), pairs, leads, curve)
 
 
 def _probability(model: Any) -> Callable[[Any], FloatArray]:
@@ -507,21 +591,26 @@ def _probability(model: Any) -> Callable[[Any], FloatArray]:
 
 def _ranking_of(
     labels: NDArray[Any], positive: Any
-) -> tuple[Callable[[NDArray[Any]], FloatArray], Any]:
-    """Return a function from labels to numbers, and the positive class if labels are classes."""
-    classes = _distinct(labels)
+) -> tuple[NDArray[Any], Callable[[NDArray[Any]], FloatArray], Any]:
+    """Return labels, a function from them to numbers, and the positive class if they are classes.
+
+    More than two classes become the positive one and all others.
+    """
     if positive is None and labels.dtype.kind in "biuf":
         check_scores(labels)
-        return lambda y: np.asarray(y, dtype=float), None
-    if len(classes) != 2:
-        raise InvalidInputError(
-            f"`y` must hold numbers or two classes: got the classes {classes[:5].tolist()}. Turn "
-            "more classes into numbers."
-        )
+        return labels, lambda y: np.asarray(y, dtype=float), None
+    classes = _distinct(labels)
     chosen = classes[-1] if positive is None else positive
     if not isinstance(chosen, Hashable) or is_missing(chosen) or chosen not in classes.tolist():
         raise InvalidInputError(f"`positive` must be one of {classes.tolist()}: got {positive!r}.")
-    return lambda y: (np.asarray(y) == chosen).astype(float), chosen
+    if len(classes) > 2 and positive is None:
+        raise InvalidInputError(
+            f"`y` must hold numbers or two classes: got the classes {classes[:5].tolist()}. Name "
+            "the positive one, or turn them into numbers."
+        )
+    if len(classes) > 2:
+        labels, chosen = (labels == chosen).astype(int), 1
+    return labels, lambda y: (np.asarray(y) == chosen).astype(float), chosen
 
 
 def _distinct(labels: NDArray[Any]) -> NDArray[Any]:
@@ -535,39 +624,6 @@ def _distinct(labels: NDArray[Any]) -> NDArray[Any]:
         raise InvalidInputError(
             f"`y` must hold numbers, or labels of one type: {error}."
         ) from error
-
-
-def _has_closed_form(estimator: Any, *, roc: bool) -> bool:
-    """Return whether left-out pairs, with a ROC curve also those of one class, need no refits."""
-    if type(estimator) is not RankRLS:
-        return False
-    return not roc or (estimator.cost == "magnitude" and estimator.ties == "keep")
-
-
-def _closed_form_counts(
-    ranker: RankRLS, problem: _PairProblem, *, keep_leads: bool, roc: bool
-) -> _Counts:
-    """Leave out all pairs of a RankRLS without refitting it."""
-    X = check_array(problem.X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
-    data = TrainingData.of(X.shape[0], problem.rank_of(problem.y))
-    options = {"cost": ranker.cost, "ties": ranker.ties, "query_weight": ranker.query_weight}
-    graph = PreferenceGraph.of(data, **options)  # type: ignore[arg-type]
-    kernel = as_kernel(ranker.kernel).fitted_to(X)
-    space = smallest_space(X, kernel, None, graph.laplacian.rank())
-    held_out = leave_each_pair_out(space, data, np.array([ranker.alpha]), **options)  # type: ignore[arg-type]
-    right, total = held_out.right[0, :, 0], held_out.total[0, :, 0]
-    every = _partners(data.scores).sum()
-    pairs, leads = np.zeros((0, 2), dtype=np.intp), np.zeros(0)
-    if keep_leads:
-        found = pair_leads(space, data, ranker.alpha, **options)  # type: ignore[arg-type]
-        pairs = np.argwhere((data.scores[:, None] > data.scores) & ~np.isnan(found))
-        leads = found[tuple(pairs.T)]
-    curve = None
-    if roc:
-        is_positive = positives(data.scores)
-        met = pair_leads(space, data, ranker.alpha, keep_equal=True, **options)  # type: ignore[arg-type]
-        curve = tournament(met, is_positive)
-    return _Counts(right, total, round((every - total.sum()) / 2), pairs, leads, curve)
 
 
 def _partners(y: FloatArray) -> FloatArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, final
+from typing import Any, final
 
 import numpy as np
 import scipy
@@ -20,7 +20,6 @@ from rankwise.core.checks import (
 from rankwise.core.display import (
     Result,
     decimals,
-    draw_interval,
     listed,
     p_value,
 )
@@ -29,17 +28,15 @@ from rankwise.core.errors import (
     NothingToLearnError,
     NumericalError,
 )
-from rankwise.core.namespaces import on_device, on_host
-from rankwise.core.params import Advice, Count, Positive, Share, check_call
+from rankwise.core.params import Count, check_call
 from rankwise.core.queries import Queries, TrainingData
 from rankwise.features.function_space import FunctionSpace, smallest_space
 from rankwise.features.kernels import as_kernel
-from rankwise.graph.preference_graph import PreferenceGraph, Ties
-from rankwise.measures.pairwise import Concordance
+from rankwise.graph.preference_graph import PreferenceGraph
 from rankwise.measures.value import Measure
 from rankwise.rankers.base import generator
 from rankwise.selection.holdouts import Folds
-from rankwise.selection.leave_pair_out import leave_each_pair_out, pair_leads
+from rankwise.selection.leave_pair_out import leave_each_pair_out
 from rankwise.selection.leave_query_out import leave_query_out
 from rankwise.selection.path import (
     as_measure,
@@ -83,9 +80,9 @@ class TournamentROC(Result):
 
     Examples
     --------
-    >>> from rankwise import leave_pair_out_auc
+    >>> from rankwise import RankRLS, leave_pair_out
     >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
-    >>> roc = leave_pair_out_auc(X, [0, 0, 1, 0, 1, 1], roc=True).roc
+    >>> roc = leave_pair_out(RankRLS(ties="keep"), X, [0, 0, 1, 0, 1, 1], roc=True).roc
     >>> roc.false_positive_rate.tolist()[:3], round(roc.area, 3)
     ([0.0, 0.0, 0.0], 0.889)
     """
@@ -170,178 +167,6 @@ def tournament(leads: FloatArray, is_positive: BoolArray) -> TournamentROC:
     return TournamentROC(wins, is_positive)
 
 
-@final
-@dataclass(frozen=True)
-class AUCEstimate(Result):
-    """Hold an estimate of how often an unseen pair is put in the right order.
-
-    Parameters
-    ----------
-    value : float
-        The share of left-out pairs in the right order; the AUC for two classes.
-    standard_error : float
-        Its standard error over the items.
-    low, high : float
-        The ends of the confidence interval.
-    confidence : float
-        Its confidence.
-    n_pairs : int
-        Number of pairs that were left out in turn.
-    roc : TournamentROC, optional
-        The ROC curve, with ``roc=True``.
-
-    Examples
-    --------
-    >>> from rankwise import leave_pair_out_auc
-    >>> X = [[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]]
-    >>> estimate = leave_pair_out_auc(X, [0, 0, 1, 0, 1, 1], confidence=0.9)
-    >>> estimate.n_pairs, estimate.low < estimate.value < estimate.high
-    (9, True)
-    """
-
-    value: float
-    standard_error: float
-    low: float
-    high: float
-    confidence: float
-    n_pairs: int
-    roc: TournamentROC | None = None
-
-    def __str__(self) -> str:
-        return (
-            f"{decimals(self.value, 3)} ({self.confidence:.0%} interval {decimals(self.low, 3)} to "
-            f"{decimals(self.high, 3)}, {self.n_pairs} pairs left out)"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything in types that JSON can hold, the curve if there is one."""
-        content = super().to_dict()
-        if self.roc is None:
-            del content["roc"]
-        return content
-
-    def _columns(self) -> dict[str, Any]:
-        return {name: [value] for name, value in self.to_dict().items() if name != "roc"}
-
-    def _cells(self) -> list[list[str]]:
-        return cells_of_estimate(self, "AUC", "pairs left out")
-
-    def _caption(self) -> str:
-        return "Leave-pair-out"
-
-    def _draw(self, ax: Any) -> None:
-        """Draw the ROC curve, or else the value with its interval."""
-        draw_estimate(ax, self, "AUC of unseen pairs")
-        if self.roc is None:
-            ax.set_xlim(0.0, 1.0)
-
-
-def cells_of_estimate(estimate: Any, value: str, pairs: str) -> list[list[str]]:
-    """Return a table of a value of pairs left out, its interval and how many they are."""
-    interval = f"{decimals(estimate.low, 3)} to {decimals(estimate.high, 3)}"
-    head = [value, f"{estimate.confidence:.0%} interval", pairs]
-    return [head, [decimals(estimate.value, 3), interval, str(estimate.n_pairs)]]
-
-
-def draw_estimate(ax: Any, estimate: Any, what: str) -> None:
-    """Draw the ROC curve of an estimate, or else its value with the interval, and chance."""
-    if estimate.roc is not None:
-        estimate.roc._draw(ax)
-        return
-    label = f"{what}, {estimate.confidence:.0%} interval"
-    draw_interval(ax, estimate.value, estimate.low, estimate.high, label)
-    ax.axvline(0.5, linestyle="--", color="grey")
-
-
-def leave_pair_out_auc(
-    X: Any,
-    y: ArrayLike,
-    *,
-    alpha: Annotated[float, Positive(), Advice("Choose it before looking at this data.")] = 1.0,
-    kernel: Any = "linear",
-    ties: Ties = "keep",
-    positive: Any = None,
-    sample_weight: ArrayLike | None = None,
-    confidence: Share = 0.95,
-    roc: bool = False,
-    device: str | None = None,
-) -> AUCEstimate:
-    """Estimate the AUC of RankRLS on unseen items by leaving out every pair of different score.
-
-    Both items of a pair are scored by one model that has seen neither, so scores of different
-    models are never compared. Pooled k-fold estimates do compare them, which makes their AUC too
-    low on small samples. The cost is O(n^3), or O(n^2 d) with d < n features.
-
-    Parameters
-    ----------
-    X : (n_items, n_features)
-        The items.
-    y : (n_items,)
-        Classes 0 and 1; two classes of text, of which the later one in sorted order should rank
-        above; or any scores.
-    alpha, kernel, ties
-        As in `RankRLS`; here ties are kept by default, which makes the model ridge regression on
-        the scores.
-    positive : optional
-        The class of `y` that should rank above all others.
-    sample_weight : (n_items,), optional
-        Weights of the items in training. An item of weight 0 is not learned from, but its pairs are
-        judged like all others.
-    confidence : float
-        The confidence of the interval, between 0 and 1.
-    roc : bool
-        Whether to compute the ROC curve, for which pairs of the same class are left out too. It
-        takes O(n^2) memory, and needs two classes with ties kept.
-    device : str, optional
-        Where to compute, as in `RankRLS`; with ties kept or absent.
-
-    Returns
-    -------
-    estimate : AUCEstimate
-
-    Notes
-    -----
-    [PTA09] Sect. 3.4 and 4.1. The standard error is DeLong's over items. It takes the models as
-    given, although any two of them share nearly all training items, so it is a guide, not a
-    guarantee. An alpha chosen on the same data makes the value too high: choose it in advance.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from rankwise import leave_pair_out_auc
-    >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> estimate = leave_pair_out_auc(X[:30, :2], y[:30], alpha=100.0)
-    >>> round(estimate.value, 3), estimate.n_pairs
-    (0.963, 81)
-    >>> estimate.low < estimate.value < estimate.high
-    True
-    """
-    check_call(leave_pair_out_auc, confidence=confidence, alpha=alpha, ties=ties, roc=roc)
-    rows = _check_rows(on_host(X))
-    data = TrainingData.of(
-        rows.shape[0], _as_numbers(on_host(y), positive), sample_weight=on_host(sample_weight)
-    )
-    _refuse_equal_labels(data.single_output("Estimate one output at a time."), data.queries)
-    held_out = leave_each_pair_out(
-        _space(rows, kernel, data, on_device(rows, device, X)),
-        data,
-        np.array([alpha]),
-        cost="magnitude",
-        ties=ties,
-        query_weight="items",
-        unweighted="judge",
-    )
-    # the share of pairs in the right order, and its standard error over items
-    path = judge_pairs(held_out, Concordance, np.array([alpha]))
-    position = path.best()
-    value, error = float(path.values[position]), float(path.standard_errors[position])
-    n_pairs = int(held_out.total.sum() / 2)
-    n_least = int(np.count_nonzero(held_out.total[0, :, 0]))
-    low, high = logit_interval(value, error, confidence, n_least)
-    curve = _roc_in_closed_form(_space(rows, kernel, data), data, alpha, ties) if roc else None
-    return AUCEstimate(value, error, low, high, confidence, n_pairs, curve)
-
-
 def _as_numbers(y: ArrayLike, positive: Any) -> ArrayLike:
     """Return 1 for the positive class and 0 for others, where labels are classes, else labels."""
     try:
@@ -357,21 +182,6 @@ def _as_numbers(y: ArrayLike, positive: Any) -> ArrayLike:
     is_text = all(isinstance(label, str) for label in labels)
     classes = sorted(set(labels)) if is_text else []
     return np.array([label == classes[1] for label in labels]) if len(classes) == 2 else y
-
-
-def _roc_in_closed_form(
-    space: FunctionSpace, data: TrainingData, alpha: float, ties: Ties
-) -> TournamentROC:
-    is_positive = positives(data.scores)
-    if ties != "keep" or not np.all(data.weight > 0.0):
-        raise InvalidInputError(
-            "`roc` needs ties='keep' and weights above 0, since pairs of one class are compared: "
-            f"got ties={ties!r}. Use leave_pair_out(RankRLS(...), X, y, roc=True)."
-        )
-    leads = pair_leads(
-        space, data, alpha, cost="magnitude", ties=ties, query_weight="items", keep_equal=True
-    )
-    return tournament(leads, is_positive)
 
 
 def positives(y: FloatArray) -> BoolArray:
@@ -486,7 +296,7 @@ def permutation_test(
     X : (n_items, n_features)
         The items.
     y : (n_items,)
-        Scores or classes, as in `leave_pair_out_auc`.
+        Scores or classes, as in `leave_pair_out`.
     qid : (n_items,), optional
         Queries, which are left out in turn; without them, all pairs of items are.
     alphas : float or (n_alphas,)
@@ -523,16 +333,16 @@ def permutation_test(
     True
     """
     check_call(permutation_test, n_permutations=n_permutations)
-    grid, judged, rows = check_alphas(alphas), as_measure(measure), _check_rows(X)
+    grid, judged, rows = check_alphas(alphas), as_measure(measure), check_rows(X)
     data = TrainingData.of(rows.shape[0], _as_numbers(y, positive), qid)
     scores = data.single_output("Test one output at a time.")
-    _refuse_equal_labels(scores, data.queries)
+    refuse_equal_labels(scores, data.queries)
     if not data.has_qid:
         refuse_listwise(judged, "Leaving out pairs")
-    space = _space(rows, kernel, data)
+    space = smallest_of(rows, kernel, data)
     batches = _shuffles(scores, data.queries, n_permutations, generator(random_state))
     n_batches = -(-(1 + n_permutations) // BATCH)
-    shown = followed(batches, n_batches, "permutation_test", shown=progress)
+    shown = followed(batches, n_batches, "shuffled labels", shown=progress)
     values = np.concatenate(
         [_best_values(space, replace(data, y=batch), grid, judged) for batch in shown]
     )
@@ -589,7 +399,7 @@ def _shuffles(
             columns = []
 
 
-def _refuse_equal_labels(scores: FloatArray, queries: Queries) -> None:
+def refuse_equal_labels(scores: FloatArray, queries: Queries) -> None:
     """Refuse labels that are equal inside every query: there is no pair to put in order."""
     if not np.any(scores != scores[queries.order[queries.starts[:-1]]][queries.index]):
         raise NothingToLearnError(
@@ -598,7 +408,8 @@ def _refuse_equal_labels(scores: FloatArray, queries: Queries) -> None:
         )
 
 
-def _check_rows(X: Any) -> Matrix:
+def check_rows(X: Any) -> Matrix:
+    """Return a table of numbers, dense in C order or sparse; refuse what is none."""
     refuse_unusable_rows(X)
     with refuse_overflow():
         rows = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C")
@@ -606,7 +417,9 @@ def _check_rows(X: Any) -> Matrix:
     return rows
 
 
-def _space(X: Matrix, kernel: Any, data: TrainingData, rows: Matrix | None = None) -> FunctionSpace:
+def smallest_of(
+    X: Matrix, kernel: Any, data: TrainingData, rows: Matrix | None = None
+) -> FunctionSpace:
     """Return the smallest space for items whose queries are joined completely.
 
     ``rows`` are those of X that compute, where they are others.

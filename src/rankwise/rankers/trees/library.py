@@ -1,18 +1,18 @@
 """LightGBM, which grows the trees: loaded when something needs it."""
 
+import sys
 from importlib.util import find_spec
 from typing import Any
 
-from rankwise.core.errors import MissingExtraError
+from rankwise.core.errors import extra
 
 
 def lightgbm(what: str) -> Any:
     """Return the library; say what needs it where it is missing."""
-    try:
-        import lightgbm as library  # noqa: PLC0415
-    except ImportError as error:  # pragma: no cover - depends on the installation
-        raise MissingExtraError(what, "lightgbm", "trees") from error
-    return library
+    if sys.modules.get("lightgbm") is None:
+        with extra(what, "lightgbm", "trees"):
+            import lightgbm  # noqa: F401, PLC0415
+    return sys.modules["lightgbm"]
 
 
 def has_lightgbm() -> bool:

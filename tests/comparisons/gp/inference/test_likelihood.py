@@ -5,15 +5,17 @@ import pytest
 from scipy.special import expit, log_expit, ndtr
 
 from rankwise.comparisons.gp.inference.likelihood import (
+    TIE,
+    WIN,
     GaussianMargin,
     Logistic,
+    Outcomes,
     Probit,
     ProbitWithTies,
     WithFlips,
     inverse_mills_ratio,
     truncated_variance,
 )
-from rankwise.comparisons.gp.inference.likelihood_base import TIE, WIN, Outcomes
 from rankwise.comparisons.gp.judges import ByJudge
 from rankwise.core.errors import InvalidInputError
 from reference import judged_answer, tilted_by_quadrature
@@ -239,14 +241,8 @@ def test_flip_rate_leaves_the_truth_ahead(base, rate):
         InvalidInputError, match="`flip_rate` must be a finite number between 0 and 0.5"
     ):
         WithFlips(base, rate)
-
-
-@pytest.mark.parametrize("likelihood", [Probit(), GaussianMargin(), WithFlips()])
-def test_ties_need_a_likelihood_that_knows_them(likelihood):
-    with pytest.raises(InvalidInputError, match="takes only wins: got 1 tied"):
-        likelihood.check(TIE)
-    likelihood.check(WIN)
-    ProbitWithTies().check(TIE)
+    with pytest.raises(InvalidInputError, match="`flip_rate` must be a finite number"):
+        WithFlips(base).replace(flip_rate=rate)
 
 
 def _central(function, h):

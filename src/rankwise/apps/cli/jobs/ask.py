@@ -16,7 +16,7 @@ from rankwise.apps.cli.commands import Ask
 from rankwise.apps.cli.jobs.files import check_target
 from rankwise.apps.cli.output import counted
 from rankwise.core.display import spreadsheet_text
-from rankwise.core.errors import DataFileError, MissingExtraError
+from rankwise.core.errors import DataFileError, extra
 from rankwise.io.answer_file import AnswerFile, is_answer_file
 from rankwise.io.files import open_write
 from rankwise.io.tables.reading import write_table
@@ -36,13 +36,9 @@ def ask(command: Ask) -> None:
     if command.export is not None:
         _export(command, command.export)
         return
-    try:
+    with extra("Asking in a browser", "starlette, uvicorn and jinja2", "ask"):
         from rankwise.apps.ask.report import render_report  # noqa: PLC0415 - optional dependencies
         from rankwise.apps.ask.server import AskPage, ranking_csv, run_server  # noqa: PLC0415
-    except ImportError as error:
-        raise MissingExtraError(
-            "Asking in a browser", "starlette, uvicorn and jinja2", "ask"
-        ) from error
 
     def plan(items: ItemList, before: Mapping[str, str]) -> tuple[dict[str, str], AskGoal, AskPage]:
         """Return what is asked and shown: as the command says, as before, or as usual."""

@@ -314,7 +314,7 @@ def leaderboard(command: LeaderboardCommand, read: Reader = read_file) -> None:
         pairs = table if isinstance(table, ComparisonTable) else None
         name = command.comparisons.stem.replace("_", " ").replace("-", " ").strip()
         title = f"Leaderboard: {name}" if name else "Leaderboard"
-        page = rankwise.leaderboard_report(board, pairs, title=title, categories=categories)
+        page = rankwise.make_report(board, pairs, title=title, categories=categories)
         page.save(command.output)
     else:
         text = shown.format(KINDS[command.output.suffix.lower()])
@@ -426,7 +426,10 @@ def _tell_reading(command: LeaderboardCommand, table: ComparisonTable | ChoiceTa
 
 def _columns(command: LeaderboardCommand) -> ComparisonColumns:
     """Return the columns that were named."""
-    same = ("winner", "loser", "result", "codes", "count", "weight", "judge", "date", "home")
+    same = (
+        *("winner", "loser", "result", "codes", "count", "weight", "judge", "date", "home"),
+        *("match", "item"),
+    )
     return ComparisonColumns(
         first=command.a,
         second=command.b,

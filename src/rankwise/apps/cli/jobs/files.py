@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import rankwise
 from rankwise.apps.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import listed
@@ -165,9 +166,14 @@ def load_ranker(path: Path, *others: type) -> Any:
 
 def refused(path: Path, model: Any) -> ModelFileError:
     """Return the error of a model that a command cannot use."""
+    recommends = isinstance(
+        model,
+        rankwise.RankingFactorization | rankwise.ConditionalRankRLS | rankwise.ConditionalRankRLSCV,
+    )
+    advice = "Use rankwise recommend" if recommends else "Use its methods in Python"
     return ModelFileError(
-        f"{path} must hold a ranker of items with features: it holds a {type(model).__name__}. Use "
-        "its methods in Python."
+        f"{path} must hold a ranker of items with features: it holds a {type(model).__name__}. "
+        f"{advice}."
     )
 
 

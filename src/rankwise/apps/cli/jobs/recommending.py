@@ -16,17 +16,16 @@ import rankwise
 from rankwise.apps.cli.commands import Predict, RankCommand, Recommend, ReportCommand
 from rankwise.apps.cli.fit_commands import FitFactorization
 from rankwise.apps.cli.jobs.files import check_target, refused
-from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_if, values_of
+from rankwise.apps.cli.jobs.objects import DEFAULT_NUMBER, NamedObjects, best_items
+from rankwise.apps.cli.jobs.parameters import is_watched, refuse_alone, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json, print_table
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.rankings import RankedItems
 from rankwise.io.ratings import RatingTable
 from rankwise.io.reading import files_of
 from rankwise.io.tables.reading import write_table
+from rankwise.rankers.conditional.conditional_ranker import ConditionalRanker
 from rankwise.rankers.storage import load
-
-DEFAULT_NUMBER = 10
-
 
 # Fit
 
@@ -112,9 +111,19 @@ def recommend(command: Recommend) -> None:
         command.similar_to is not None and (command.user or command.ratings) is not None,
         "Only one of --similar-to and --user or --ratings may be given: got both. Leave one out.",
     )
-    check_target(command.output, command.model, *(command.ratings or []))
-    model = load_factorization(command.model)
+    given = (*(command.ratings or []), command.conditions, command.items)
+    check_target(command.output, command.model, *given)
+    model = load(command.model)
     number = command.top or DEFAULT_NUMBER
+    if isinstance(model, ConditionalRanker):
+        _show(command, _best_by_features(command, model, number))
+        return
+    refuse_if(
+        (command.conditions or command.items) is not None,
+        "--conditions and --items must come with a model of fit conditional: this one knows "
+        "ratings, and no features. Leave them out; --ratings are of new users.",
+    )
+    model = load_factorization(command.model)
     if command.similar_to is not None:
         items = model.similar_items(command.similar_to, number)
         found = {"item": items, "rank": np.arange(1, len(items) + 1)}
@@ -125,6 +134,33 @@ def recommend(command: Recommend) -> None:
         users = _asked_users(command, model)
         found = _best(model, users, number)
     _show(command, found)
+
+
+def _best_by_features(
+    command: Recommend, model: ConditionalRanker, number: int
+) -> dict[str, NDArray[Any]]:
+    """Return the best items of known or new objects, by their features."""
+    refuse_if(
+        (command.similar_to or command.ratings) is not None,
+        "--similar-to and --ratings must come with a model of fit factorization: this one knows "
+        "features. Use --conditions and --items.",
+    )
+    conditions, items = (
+        NamedObjects.of_model(command.model, model, conditions=side) for side in (True, False)
+    )
+    if command.conditions is not None:
+        conditions = conditions.others(command.conditions)
+    if command.items is not None:
+        items = items.others(command.items)
+    chosen = None
+    if command.user is not None:
+        chosen = conditions.positions(np.array(list(dict.fromkeys(command.user))), Path("--user"))
+    refuse_if(
+        chosen is None and command.output is None and command.conditions is None,
+        f"--user must name somebody, or -o a file for all: {command.model} knows "
+        f"{len(conditions.names)} conditions, such as {conditions.names[0]!s}.",
+    )
+    return best_items(model, conditions, items, number, chosen)
 
 
 def _asked_users(command: Recommend, model: "rankwise.RankingFactorization") -> Any:
@@ -169,12 +205,9 @@ def load_factorization(path: Path) -> "rankwise.RankingFactorization":
     """Load a model of users and items; refuse others."""
     model = load(path)
     if not isinstance(model, rankwise.RankingFactorization):
-        advice = "Use rankwise rank, which goes by the features of items."
-        if isinstance(model, rankwise.ConditionalRankRLS | rankwise.ConditionalRankRLSCV):
-            advice = "Rank where it is fitted: rankwise fit conditional ... --rankings TABLE."
         raise InvalidInputError(
-            f"{path} must hold a model of fit factorization: it holds a {type(model).__name__}. "
-            f"{advice}"
+            f"{path} must hold a model of fit factorization or fit conditional: it holds a "
+            f"{type(model).__name__}. Use rankwise rank, which goes by the features of items."
         )
     return model
 
@@ -219,4 +252,5 @@ def report_of_ratings(
         table.users,
         measures=command.measure,
         item_names=table.items.astype(str).tolist(),
+        progress=is_watched(),
     )

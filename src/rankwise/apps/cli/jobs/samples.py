@@ -24,12 +24,9 @@ from rankwise.measures.registry import parse_measure
 
 def leave_pair_out(command: LeavePairOut) -> None:
     """Print the value and its interval."""
-    values = values_of(rankwise.leave_pair_out_auc, command.parameters)
+    values = values_of(rankwise.RankRLS, command.parameters)
     data, y = _read(command, one_ranking=True)
-    if command.group is None:
-        estimate: Any = rankwise.leave_pair_out_auc(data.X, y, confidence=command.level, **values)
-    else:
-        estimate = _leave_groups_out(command, data, y, values, confidence=command.level)
+    estimate = _leave_pairs_out(command, data, y, values, confidence=command.level)
     if command.json:
         print_json(_as_dict(estimate))
     else:
@@ -49,7 +46,7 @@ def permutation_test(command: PermutationCommand) -> None:
     if command.group is None:
         found: Any = rankwise.permutation_test(data.X, y, data.qid, measure=measure, **values)
     else:
-        found = _leave_groups_out(
+        found = _leave_pairs_out(
             command, data, y, values, n_permutations=values.get("n_permutations", 999)
         )
     if command.json:
@@ -77,26 +74,26 @@ def _read(command: SmallSampleCommand, *, one_ranking: bool) -> tuple[RankingDat
     return data, y
 
 
-def _leave_groups_out(
+def _leave_pairs_out(
     command: SmallSampleCommand, data: RankingData, y: Any, values: dict[str, Any], **options: Any
-) -> Any:
-    """Leave out all items of two groups at a time, by a fit for each two."""
-    assert command.group is not None
-    known = {name: values[name] for name in ("alpha", "kernel", "ties") if name in values}
+) -> rankwise.PairEstimate:
+    """Leave out two items, or all items of two groups, at a time."""
+    known = {name: values[name] for name in ("alpha", "kernel", "ties", "device") if name in values}
+    group = command.group
     return rankwise.leave_pair_out(
         rankwise.RankRLS(**{"ties": "keep", **known}),
         data.X,
         y,
-        read_words(command.data, command.group, "group"),
+        None if group is None else read_words(command.data, group, "group"),
         progress=is_watched(),
         random_state=values.get("random_state", 0),
         **options,
     )
 
 
-def _as_dict(estimate: Any) -> dict[str, Any]:
-    """Return an estimate for JSON; of one by refits, its numbers that are known."""
-    if not isinstance(estimate, rankwise.PairEstimate):
-        return dict(estimate.to_dict())
-    numbers = {name: value for name, value in vars(estimate).items() if np.isscalar(value)}
+def _as_dict(found: Any) -> dict[str, Any]:
+    """Return what was found for JSON; of an estimate, its numbers that are known."""
+    if not isinstance(found, rankwise.PairEstimate):
+        return dict(found.to_dict())
+    numbers = {name: value for name, value in vars(found).items() if np.isscalar(value)}
     return {name: value for name, value in numbers.items() if not np.isnan(value)}

@@ -7,7 +7,7 @@ from typing import Annotated, Self, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.comparisons.gp.inference.likelihood_base import Outcomes
+from rankwise.comparisons.gp.inference.likelihood import Outcomes
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
 from rankwise.core.errors import InvalidInputError, NothingToLearnError
 from rankwise.core.params import Shape
@@ -167,10 +167,10 @@ class Comparisons:
             None if self.judge is None else freeze(self.judge[rows]),
         )
 
-    def outcomes(self, extra_noise: FloatArray | None = None) -> Outcomes:
-        """Return what the likelihood needs, with extra noise that is not due to the answers."""
-        extra = np.zeros(self.n_pairs) if extra_noise is None else extra_noise
-        return Outcomes(self.tied, self.margin, extra, self.judges)
+    @cached_property
+    def outcomes(self) -> Outcomes:
+        """What the likelihood needs."""
+        return Outcomes(self.tied, self.margin, np.zeros(self.n_pairs), self.judges)
 
     def as_duels(self) -> tuple[IntArray, Self]:
         """Return the pairs that were compared, and the same answers as comparisons of duels with 0.

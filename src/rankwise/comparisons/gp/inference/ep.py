@@ -1,20 +1,22 @@
 """Expectation propagation over comparisons: all sites in parallel, or one by one."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
-from typing import Any, Self, final
+from typing import Self, TypeAlias, final
 
 import numpy as np
 from scipy.linalg.blas import dgemm
 
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
-from rankwise.comparisons.gp.inference.likelihood_base import (
+from rankwise.comparisons.gp.inference.likelihood import (
     AverageLikelihood,
     Likelihood,
     Outcomes,
-    PoweredLikelihood,
 )
 from rankwise.comparisons.gp.inference.posterior import Posterior
+from rankwise.comparisons.gp.inference.powers import PoweredLikelihood
 from rankwise.comparisons.gp.inference.prior import (
     DeviceMoments,
     MomentFunction,
@@ -171,31 +173,28 @@ def matched_sites(
     return (m, v), average, (new_tau, new_nu)
 
 
+Sweeper: TypeAlias = Callable[[FloatArray, bool], Sweep]
+"""Sweeps over all sites x; the second argument is whether negative tau are set to zero."""
+
+
 def sweep_sites(
     prior: Prior,
     likelihood: Likelihood,
+    moments: MomentFunction,
+    copies: tuple[IntArray, Outcomes] | None,
     x: FloatArray,
-    *,
     clip: bool,
-    moments: MomentFunction | None = None,
 ) -> Sweep:
     """Compute the posterior with the sites x = (tau, nu) and the sites that match its moments.
 
-    O(n_rows rank^2 + n_pairs rank), on the host unless ``moments`` computes elsewhere.
+    O(n_rows rank^2 + n_pairs rank), where ``moments`` computes.
     """
     count, n_pairs = prior.comparisons.count, len(x) // 2
     tau, nu = x[:n_pairs], x[n_pairs:]
     # posterior with these sites, and the marginals of all comparisons
-    weights, mean, variance = moments(tau, nu) if moments else moments_under(prior, tau, nu)
-    cavity, average, target = matched_sites(
-        likelihood,
-        prior.outcomes,
-        count,
-        (tau, nu),
-        (mean, variance),
-        prior.copies if likelihood.is_log_concave else None,
-        clip=clip,
-    )
+    weights, mean, variance = moments(tau, nu)
+    now = (tau, nu), (mean, variance), copies
+    cavity, average, target = matched_sites(likelihood, prior.outcomes, count, *now, clip=clip)
     # the step to the new sites, and its size in units of the posterior
     step = np.concatenate(target) - x
     scale = np.concatenate([count * variance, count * np.sqrt(variance)])
@@ -225,16 +224,20 @@ def _weighed_gradient(
 ) -> tuple[dict[str, float], FloatArray]:
     """Return the derivatives of the evidence in every parameter, and in every extra noise."""
     mean, variance = sweep.cavity
-    inner = likelihood.gradient(mean, variance, outcomes)
-    gradient = {name: count * values for name, values in inner.items()}
+    gradient = likelihood.gradient(mean, variance, outcomes)
     by_noise = count * sweep.average.noise_gradient
-    light = np.flatnonzero(count < 1.0)
+    light, of_light = np.flatnonzero(count < 1.0), {}
     if len(light):
         powered = PoweredLikelihood(likelihood, count[light], outcomes.take(light))
-        for name, values in powered.gradient(mean[light], variance[light]).items():
-            gradient[name][light] = values
+        of_light = powered.gradient(mean[light], variance[light])
         by_noise[light] = powered.extra_noise_gradient(mean[light], variance[light])
-    return {name: float(values.sum()) for name, values in gradient.items()}, by_noise
+    total = {}
+    for name, values in gradient.items():
+        weighed = count * values
+        if len(light):
+            weighed[light] = of_light[name]
+        total[name] = float(weighed.sum())
+    return total, by_noise
 
 
 def without_site(
@@ -368,26 +371,24 @@ def expectation_propagation(
     [TH10] Sect. 5 approximates its (10) by this method and leaves the algorithm open. The cavity
     removes one of the copies of a repeated comparison, or all of one that weighs less than 1.
     """
-    likelihood.check(prior.outcomes)
-    n_pairs = prior.comparisons.n_pairs
-    x = np.zeros(2 * n_pairs) if start is None else np.concatenate(start)
+    x = np.zeros(2 * len(prior.extra_noise)) if start is None else np.concatenate(start)
     device = None if is_on_host(where) else DeviceMoments.of(prior, where)
+    moments = device or moments or partial(moments_under, prior)
+    is_concave = likelihood.is_log_concave
+    copies = prior.copies if is_concave else None
+    sweep: Sweeper = partial(sweep_sites, prior, likelihood, moments, copies)
     with few_threads(prior.rank):
-        best, n_iter, reason = _iterate(prior, likelihood, x, rule, device or moments)
+        best, n_iter, reason = _iterate(sweep, x, rule, is_concave=is_concave)
     if device is not None:
         best = replace(best, weights=device.on_host(best.weights))
-    other = "method='laplace'" if likelihood.is_log_concave else "likelihood='probit'"
+    other = "method='laplace'" if is_concave else "likelihood='probit'"
     remedy = f"Lower the amplitude of the kernel, or use {other}."
     ending = rule.end(reason, n_iter, best.residual, remedy)
     return _ep_posterior(prior, likelihood, best, n_iter, ending)
 
 
 def _iterate(
-    prior: Prior,
-    likelihood: Likelihood,
-    x: FloatArray,
-    rule: StoppingRule,
-    moments: MomentFunction | None,
+    sweep: Sweeper, x: FloatArray, rule: StoppingRule, *, is_concave: bool
 ) -> tuple[Sweep, int, Reason]:
     """Return the best sweep, the number of sweeps, and why they ended.
 
@@ -396,33 +397,26 @@ def _iterate(
     they are clipped at zero.
     """
     n_unclipped = 0
-    if not likelihood.is_log_concave:
-        best, n_unclipped, reason = _fixed_point(prior, likelihood, x, rule, moments, clip=False)
+    if not is_concave:
+        best, n_unclipped, reason = _fixed_point(sweep, x, rule, clip=False)
         if reason == "converged":
             return best, n_unclipped, reason
-    best, n_clipped, reason = _fixed_point(prior, likelihood, x, rule, moments, clip=True)
+    best, n_clipped, reason = _fixed_point(sweep, x, rule, clip=True)
     return best, n_unclipped + n_clipped, reason
 
 
 def _fixed_point(
-    prior: Prior,
-    likelihood: Likelihood,
-    x: FloatArray,
-    rule: StoppingRule,
-    moments: MomentFunction | None,
-    *,
-    clip: bool,
+    sweep_from: Sweeper, x: FloatArray, rule: StoppingRule, *, clip: bool
 ) -> tuple[Sweep, int, Reason]:
-    how: dict[str, Any] = {"clip": clip, "moments": moments}
-    first = None if clip else _try_sweep(prior, likelihood, x, **how)
-    sweep = best = first or sweep_sites(prior, likelihood, _without_negative(x), **how)
+    first = None if clip else _try_sweep(sweep_from, x, clip=clip)
+    sweep = best = first or sweep_from(_without_negative(x), clip)
     steps = StepRule().observe(sweep.x, sweep.step, sweep.residual)
     while sweep.residual >= rule.tol and steps.n_sweeps < rule.max_iter:
         if steps.n_rejected == MAX_REJECTED:
             return best, steps.n_sweeps, "precision"
         # damped or accelerated step; one that leaves no proper posterior is taken back
         x = steps.propose(sweep.scale)
-        trial = _try_sweep(prior, likelihood, _admissible(x, sweep) if clip else x, **how)
+        trial = _try_sweep(sweep_from, _admissible(x, sweep) if clip else x, clip=clip)
         if trial is None:
             steps = steps.reject()
             continue
@@ -432,17 +426,10 @@ def _fixed_point(
     return best, steps.n_sweeps, "converged" if best.residual < rule.tol else "max_iter"
 
 
-def _try_sweep(
-    prior: Prior,
-    likelihood: Likelihood,
-    x: FloatArray,
-    *,
-    clip: bool,
-    moments: MomentFunction | None,
-) -> Sweep | None:
+def _try_sweep(sweep_from: Sweeper, x: FloatArray, *, clip: bool) -> Sweep | None:
     """Return the sweep, or None if negative tau leave no proper posterior or cavity."""
     try:
-        sweep = sweep_sites(prior, likelihood, x, clip=clip, moments=moments)
+        sweep = sweep_from(x, clip)
     except NumericalError:
         return None
     return sweep if clip or sweep.is_proper else None
@@ -532,7 +519,6 @@ def sequential_sites(
     -------
     tau, nu : (n_pairs,)
     """
-    likelihood.check(outcomes)
     removed, every = np.minimum(count, 1.0), np.arange(len(mean))
     mu, S = mean.copy(), covariance.copy()
     tau, nu = np.zeros_like(mean), np.zeros_like(mean)
@@ -615,8 +601,7 @@ class LiveScores:
     def _converged(self) -> Self | None:
         """Move sites, block by block, until all match the moments of their answers."""
         count, damping, last = self.comparisons.count, 1.0, inf
-        outcomes = self.comparisons.outcomes()
-        self.likelihood.check(outcomes)
+        outcomes = self.comparisons.outcomes
         repeated = np.flatnonzero(count > 1.0)
         copies = (repeated, outcomes.take(repeated)) if len(repeated) else None
         copies = copies if self.likelihood.is_log_concave else None

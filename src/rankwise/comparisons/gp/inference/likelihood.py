@@ -1,33 +1,217 @@
 """How a difference of scores becomes an answer: probit, with ties, logistic, flips, margins."""
 
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 from functools import cache
 from math import log, log1p, pi, sqrt
-from typing import Annotated, Self, TypeAlias, final
+from typing import Annotated, Any, Self, TypeAlias, final
 
 import numpy as np
 import scipy
 from scipy.special import erfcx, log_ndtr, logsumexp
 
-from rankwise.comparisons.gp.inference.likelihood_base import (
-    WIN,
-    Around,
-    AverageLikelihood,
-    FreeParameter,
-    Likelihood,
-    Outcomes,
-)
 from rankwise.comparisons.leaderboard import Link
-from rankwise.core.arrays import FloatArray
-from rankwise.core.errors import InvalidInputError
-from rankwise.core.params import Above, Advice, Below, Positive, check_value
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray
+from rankwise.core.params import Above, Advice, Below, Positive, check_value, unchecked
 from rankwise.core.storable import storable
 
 SCORE_DEVIATION = 3.0
 """Typical standard deviation of scores, in units of the noise of an answer."""
 
-
 SQRT_2_PI, SQRT_HALF = sqrt(2.0 / pi), 1.0 / sqrt(2.0)
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class Outcomes:
+    """Hold what was recorded about each comparison besides its winner.
+
+    Parameters
+    ----------
+    tied : (n_pairs,)
+        Whether the answer was "no preference".
+    margin : (n_pairs,)
+        The recorded difference of scores; read by `GaussianMargin` only.
+    extra_noise : (n_pairs,)
+        Variance of the comparison that the prior's factor leaves out, added to the noise.
+    judge : (n_pairs,)
+        Who answered, counted from 1; 0 if unknown. Read by `ByJudge` only.
+    width_factor : (n_pairs,)
+        Factor of the tie width.
+    """
+
+    tied: BoolArray = field(default_factory=lambda: np.zeros(1, dtype=bool))
+    margin: FloatArray = field(default_factory=lambda: np.zeros(1))
+    extra_noise: FloatArray = field(default_factory=lambda: np.zeros(1))
+    judge: IntArray = field(default_factory=lambda: np.zeros(1, dtype=np.intp))
+    width_factor: FloatArray = field(default_factory=lambda: np.ones(1))
+
+    def take(self, rows: IntArray) -> Self:
+        """Keep the given comparisons; values that are the same for all stay one number."""
+        names = ("tied", "margin", "extra_noise", "judge", "width_factor")
+        values: list[Any] = [getattr(self, name) for name in names]
+        return type(self)(*[v if len(v) == 1 else v[rows] for v in values])
+
+
+WIN = Outcomes()
+TIE = Outcomes(tied=np.ones(1, dtype=bool))
+
+
+@final
+@dataclass(frozen=True)
+class FreeParameter:
+    """Hold the bounds and the hyperprior of a parameter of a likelihood.
+
+    Parameters
+    ----------
+    bounds : (low, high)
+        The smallest and the largest value.
+    usual : (median, deviation), optional
+        The median of its hyperprior and the standard deviation of its logarithm; by default flat.
+    """
+
+    bounds: tuple[float, float]
+    usual: tuple[float, float] | None = None
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class AverageLikelihood:
+    """Hold log Z(m), the log of the mean likelihood under s ~ N(m, v), for every comparison.
+
+    Parameters
+    ----------
+    log_z, slope, curvature : (n_pairs,)
+        log Z, its derivative in m, and minus its second derivative.
+    variance_ratio : (n_pairs,)
+        ``1 - curvature * v``: the variance of s given the answer, over v.
+    """
+
+    log_z: FloatArray
+    slope: FloatArray
+    curvature: FloatArray
+    variance_ratio: FloatArray
+
+    @property
+    def noise_gradient(self) -> FloatArray:
+        """The derivative of log Z in the noise variance: Z solves the heat equation."""
+        return 0.5 * (self.slope**2 - self.curvature)
+
+    def sites(
+        self, mean: FloatArray, variance: FloatArray, *, clip: bool = True
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return (tau, nu) of the Gaussian site exp(nu s - tau s^2 / 2) with the same moments.
+
+        A likelihood that is not log-concave can lead to a negative tau. With ``clip`` it is set
+        to zero, and nu then still matches the mean.
+        """
+        tau = self.curvature / self.variance_ratio
+        tau = np.maximum(tau, 0.0) if clip else tau
+        return tau, self.slope * (1.0 + tau * variance) + tau * mean
+
+
+class Likelihood(ABC):
+    """Give the probability of an answer when the difference of scores is s."""
+
+    @property
+    def is_log_concave(self) -> bool:
+        """Whether log-likelihoods are concave in s, so that sites never have negative tau."""
+        return True
+
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether the posterior is Gaussian, so that nothing needs to be approximated."""
+        return False
+
+    @property
+    def link(self) -> Link:
+        """The curve that maps a difference to a probability."""
+        return "probit"
+
+    @property
+    @abstractmethod
+    def parameters(self) -> dict[str, float]:
+        """The parameters by name."""
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """The parameters to learn.
+
+        The noise of an answer is learned with margins only: without them only its ratio to the
+        amplitude of the scores matters.
+        """
+        return {}
+
+    def replace(self, **parameters: float) -> Self:
+        """Return the same likelihood with other parameters."""
+        return type(self)(**{**self.parameters, **parameters}) if parameters else self
+
+    def without_flips(self) -> "Likelihood":
+        """Return the likelihood of answers that are all recorded as they were given."""
+        return self
+
+    @abstractmethod
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return the typical standard deviation of scores, given the size of the margins."""
+
+    @abstractmethod
+    def average(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> AverageLikelihood:
+        """Average the likelihood over s ~ N(mean, variance)."""
+
+    @abstractmethod
+    def gradient(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> dict[str, FloatArray]:
+        """Return the derivative of every log Z in every parameter."""
+
+    def answer_probabilities(
+        self, mean: FloatArray, variance: FloatArray, outcomes: Outcomes = WIN
+    ) -> FloatArray:
+        """Return P(first wins), or with ties (win, tie, loss) as columns, of recorded answers.
+
+        ``outcomes`` is used only for who answers.
+        """
+        if "tie_width" not in self.parameters:
+            return np.exp(self.average(mean, variance, outcomes).log_z)
+        decided, undecided = (replace(outcomes, tied=np.array([tied])) for tied in (False, True))
+        win, loss = (self.average(sign * mean, variance, decided).log_z for sign in (1.0, -1.0))
+        tie = self.average(mean, variance, undecided).log_z
+        return np.exp(np.stack([win, tie, loss], axis=1))
+
+    @abstractmethod
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return the s beyond which an answer is decided, up to some deviations of the noise."""
+
+    @property
+    def probit_noise(self) -> float:
+        """The variance of Gaussian noise with which answers are about as informative."""
+        return self.parameters["noise"] * (8.0 / pi if self.link == "logit" else 1.0)
+
+
+class Around(Likelihood):
+    """A likelihood around another one, whose parameters it has."""
+
+    base: Likelihood
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        """Those of the base."""
+        return self.base.parameters
+
+    @property
+    def free_parameters(self) -> dict[str, FreeParameter]:
+        """Those of the base."""
+        return self.base.free_parameters
+
+    def score_deviation(self, margin_scale: float) -> float:
+        """Return that of the base."""
+        return self.base.score_deviation(margin_scale)
+
+    def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
+        """Return that of the base."""
+        return self.base.step_reach(deviations, outcomes)
 
 
 def inverse_mills_ratio(z: FloatArray) -> FloatArray:
@@ -76,15 +260,6 @@ FlipRate: TypeAlias = Annotated[
 TieWidth: TypeAlias = Annotated[float, Positive(), Advice("It is a difference of scores.")]
 
 
-def _refuse_ties(outcomes: Outcomes) -> None:
-    if outcomes.tied.any():
-        raise InvalidInputError(
-            "This likelihood takes only wins: got "
-            f"{int(outcomes.tied.sum())} tied comparisons. Use `ProbitWithTies`, or leave the ties "
-            "out."
-        )
-
-
 class OneNoise(Likelihood):
     """A likelihood without ties, whose parameter is the variance of Gaussian noise."""
 
@@ -103,10 +278,6 @@ class OneNoise(Likelihood):
     ) -> dict[str, FloatArray]:
         """Return the derivative in the noise."""
         return {"noise": self.average(mean, variance, outcomes).noise_gradient}
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Refuse ties."""
-        _refuse_ties(outcomes)
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
         """Return a number of deviations of the noise."""
@@ -201,9 +372,6 @@ class ProbitWithTies(Likelihood):
             "tie_width": outcomes.width_factor * by_width,
             "noise": average.noise_gradient,
         }
-
-    def check(self, outcomes: Outcomes) -> None:
-        """Accept wins and ties."""
 
     def step_reach(self, deviations: float, outcomes: Outcomes) -> FloatArray:
         """Return the width plus a number of deviations of the noise."""
@@ -332,7 +500,10 @@ class WithFlips(Around):
     def replace(self, **parameters: float) -> Self:
         """Return the same likelihood with another rate or another base."""
         rate = parameters.pop("flip_rate", self.flip_rate)
-        return type(self)(self.base.replace(**parameters), rate)
+        base = self.base.replace(**parameters)
+        if not 0.0 < rate < 0.5:
+            return type(self)(base, rate)  # which refuses it
+        return unchecked(type(self), base=base, flip_rate=rate)
 
     def without_flips(self) -> Likelihood:
         """Return the base."""

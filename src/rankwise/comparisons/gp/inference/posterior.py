@@ -7,7 +7,7 @@ from typing import Annotated, final
 import numpy as np
 from scipy.linalg.blas import dgemv, dsyrk, dtrmv, dtrsm, dtrsv
 
-from rankwise.comparisons.gp.inference.likelihood_base import AverageLikelihood, Likelihood
+from rankwise.comparisons.gp.inference.likelihood import AverageLikelihood, Likelihood
 from rankwise.comparisons.gp.inference.prior import (
     Prior,
     WeightPosterior,
@@ -23,6 +23,7 @@ from rankwise.core.params import Shape
 from rankwise.core.storable import storable
 from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
+from rankwise.native.laplacians import laplacian_product
 from rankwise.solve.iteration import Ending, StoppingRule
 from rankwise.solve.newton import armijo, halved, newton_steps
 
@@ -81,11 +82,6 @@ class Posterior:
     n_clipped: int
     noise_gradient: FloatArray
     parameter_gradient: dict[str, float]
-
-    @property
-    def converged(self) -> bool:
-        """Whether the residual reached the tolerance."""
-        return self.ending.converged
 
     @property
     def items(self) -> IntArray:
@@ -166,7 +162,8 @@ def gaussian_draws(
     scale: float | None = None,
 ) -> FloatArray:
     """Draw jointly, (n_draws, n); variance that rounding at this scale explains is left out."""
-    R, _, pivots = pivoted_cholesky(covariance, 1e-10, scale=scale)
+    with few_threads(len(covariance)):
+        R, _, pivots = pivoted_cholesky(covariance, 1e-10, scale=scale)
     draws = np.tile(mean, (n_draws, 1))
     draws[:, pivots] += rng.standard_normal((n_draws, R.shape[1])) @ R.T
     return draws
@@ -186,10 +183,10 @@ def evidence_gradient(posterior: Posterior) -> FloatArray:
     """
     prior = posterior.prior
     weight = prior.comparisons.count * posterior.tau
-    with few_threads(prior.rank):
-        Y = dtrsm(1.0, posterior.C, laplacian_factor(prior, weight).T, lower=1)
-        half = dsyrk(0.5, Y, trans=1, lower=1)
-    M = half + np.tril(half, -1).T - prior.pairs.laplacian(0.5 * weight).toarray()
+    Y = dtrsm(1.0, posterior.C, laplacian_factor(prior, weight).T, lower=1)
+    half = dsyrk(0.5, Y, trans=1, lower=1)
+    M = half + np.tril(half, -1).T
+    M -= laplacian_product(np.eye(len(M)), prior.pairs.first, prior.pairs.second, 0.5 * weight, 1)
     outer = 0.25 * np.outer(posterior.alpha, posterior.beta)
     M += outer + outer.T
     place = np.argsort(prior.rows)  # of the items or comparisons: leaves the row of zeros out
@@ -215,13 +212,12 @@ def basis_evidence_gradient(posterior: Posterior) -> tuple[FloatArray, FloatArra
     prior = posterior.prior
     weight = prior.comparisons.count * posterior.tau
     g_variance = np.where(prior.extra_noise > 0.0, posterior.noise_gradient, 0.0)
-    with few_threads(prior.rank):
-        P = dtrsm(1.0, prior.root, prior.R.T, lower=1, trans_a=1)
-        Y = dtrsm(1.0, posterior.C, laplacian_factor(prior, weight).T, lower=1)
-        G = 0.5 * (P @ Y.T) @ Y - (prior.pairs.laplacian(0.5 * weight + g_variance) @ P.T).T
-        G += 0.25 * np.outer(P @ posterior.alpha, posterior.beta)
-        G += 0.25 * np.outer(P @ posterior.beta, posterior.alpha)
-        return 2.0 * G, -G @ P.T, g_variance
+    P = dtrsm(1.0, prior.root, prior.R.T, lower=1, trans_a=1)
+    Y = dtrsm(1.0, posterior.C, laplacian_factor(prior, weight).T, lower=1)
+    G = 0.5 * (P @ Y.T) @ Y - (prior.pairs.laplacian(0.5 * weight + g_variance) @ P.T).T
+    G += 0.25 * np.outer(P @ posterior.alpha, posterior.beta)
+    G += 0.25 * np.outer(P @ posterior.beta, posterior.alpha)
+    return 2.0 * G, -G @ P.T, g_variance
 
 
 NEWTON_RULE = StoppingRule(tol=1e-9, max_iter=100)
@@ -258,7 +254,6 @@ def laplace(
     mean; `expectation_propagation` finds the mean. For a likelihood that is not log-concave,
     negative curvatures count as 0, and the mode depends on the start.
     """
-    likelihood.check(prior.outcomes)
     with few_threads(prior.rank):
         w = np.zeros(prior.rank) if start is None else condition_on_sites(prior, *start).w
         _, step, n_iter, ending = newton_steps(

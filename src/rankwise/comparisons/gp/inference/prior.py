@@ -11,7 +11,7 @@ from scipy.linalg.blas import dgemm, dgemv, dtrmm, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf
 
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
-from rankwise.comparisons.gp.inference.likelihood_base import Outcomes
+from rankwise.comparisons.gp.inference.likelihood import Outcomes
 from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import InvalidInputError, NumericalError
 from rankwise.core.namespaces import (
@@ -26,9 +26,8 @@ from rankwise.core.namespaces import (
 )
 from rankwise.core.params import Shape
 from rankwise.core.storable import PositionsIn, storable
-from rankwise.core.threads import few_threads
 from rankwise.graph.edges import Incidence
-from rankwise.native.laplacians import squared_distances
+from rankwise.native.laplacians import laplacian_product, squared_distances
 
 
 @storable
@@ -85,7 +84,7 @@ class Prior:
     @cached_property
     def outcomes(self) -> Outcomes:
         """What the likelihood needs to know about each comparison."""
-        return self.comparisons.outcomes(self.extra_noise)
+        return replace(self.comparisons.outcomes, extra_noise=self.extra_noise)
 
     @cached_property
     def copies(self) -> tuple[IntArray, Outcomes] | None:
@@ -143,8 +142,8 @@ def factorize_kernel(
     In pair space the matrix is the preference kernel
     ``k(i, i') - k(i, j') - k(j, i') + k(j, j')``.
     """
-    _check_kernel(K, len(comparisons.items))
-    fewer_pairs = comparisons.n_pairs < len(comparisons.items)
+    check_kernel(K, len(comparisons.items))
+    fewer_pairs = len(comparisons.count) < len(comparisons.items)
     if space == "pairs" or (space == "auto" and fewer_pairs):
         return _factorize_pairs(K, comparisons, tol)
     prior = factorize_rows(K, comparisons, np.arange(len(K)), tol=tol)
@@ -161,13 +160,13 @@ def factorize_rows(
     Parameters
     ----------
     K : (n_rows, n_rows)
+        A matrix that has been checked.
     comparisons : Comparisons
     at : (n_items,)
         The position of each of ``comparisons.items`` among the rows.
     tol : float
         As in `factorize_kernel`.
     """
-    _check_kernel(K, len(K))
     R, root, pivots = pivoted_cholesky(K, tol)
     rank, place, compared = R.shape[1], np.argsort(pivots)[at], comparisons.pairs
     return Prior(
@@ -178,7 +177,7 @@ def factorize_rows(
         root=root,
         basis=np.arange(rank),
         items=pivots[:rank],
-        extra_noise=np.zeros(comparisons.n_pairs),
+        extra_noise=np.zeros_like(comparisons.count),
         triangular=True,
     )
 
@@ -198,7 +197,7 @@ def _factorize_pairs(K: FloatArray, comparisons: Comparisons, tol: float) -> Pri
         root=root,
         basis=basis.reshape(rank, 2),
         items=items,
-        extra_noise=np.zeros(comparisons.n_pairs),
+        extra_noise=np.zeros_like(comparisons.count),
         triangular=True,
     )
 
@@ -231,7 +230,7 @@ def factorize_through_basis(
     tol : float
         Largest variance of a basis item given the others, relative, at which it is dropped.
     """
-    _check_kernel(K_basis, len(basis_items))
+    check_kernel(K_basis, len(basis_items))
     _, root, pivots = pivoted_cholesky(K_basis, tol)
     rank = len(root)
     kept = pivots[:rank]
@@ -271,13 +270,13 @@ def pivoted_cholesky(
     limit = max(min(tol * scale, 1e-6), len(K) * np.finfo(np.float64).eps * scale)
     if largest <= limit:
         return np.zeros((len(K), 1)), np.ones((1, 1), order="F"), np.arange(len(K))
-    with few_threads(len(K)):
-        factor, pivots, rank, _ = lapack.dpstrf(K.T, tol=limit, lower=1)
+    factor, pivots, rank, _ = lapack.dpstrf(K.T, tol=limit, lower=1)
     R = np.ascontiguousarray(np.tril(factor[:, :rank]))
     return R, np.asfortranarray(R[:rank]), pivots.astype(np.intp) - 1
 
 
-def _check_kernel(K: FloatArray, n_items: int) -> None:
+def check_kernel(K: FloatArray, n_items: int) -> None:
+    """Refuse a kernel matrix of another shape, or one that is not finite."""
     if K.shape != (n_items, n_items):
         raise InvalidInputError(
             f"The kernel matrix must be square with a row for each of the {n_items} items: got "
@@ -327,8 +326,8 @@ def condition_on_sites(prior: Prior, tau: FloatArray, nu: FloatArray) -> WeightP
     """
     R, pairs, count, rank = prior.R, prior.pairs, prior.comparisons.count, prior.R.shape[1]
     # precision I + R'LR of the weights; the triangle at the top of R halves the work there
-    T = pairs.product(count * tau, R, is_lower_triangular=prior.triangular)
-    n_top = rank if prior.triangular else 0
+    n_top, tail = (rank, 1) if prior.triangular else (0, rank)
+    T = laplacian_product(R, pairs.first, pairs.second, count * tau, tail)
     if n_top:
         B = dtrmm(1.0, R[:n_top].T, T[:n_top].T, side=1, trans_a=1, overwrite_b=1)
     else:
@@ -357,7 +356,8 @@ def difference_variances(prior: Prior, C: FloatArray) -> FloatArray:
 
 def laplacian_factor(prior: Prior, weight: FloatArray) -> FloatArray:
     """Return L R for the Laplacian L of the comparisons with these weights. O(n_pairs rank)."""
-    return prior.pairs.product(weight, prior.R, is_lower_triangular=prior.triangular)
+    pairs, tail = prior.pairs, 1 if prior.triangular else prior.R.shape[1]
+    return laplacian_product(prior.R, pairs.first, pairs.second, weight, tail)
 
 
 MomentFunction: TypeAlias = Callable[

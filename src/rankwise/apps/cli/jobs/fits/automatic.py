@@ -6,9 +6,10 @@ waits for what another one needs.
 
 import sys
 import time
+from typing import Any
 
 import rankwise
-from rankwise.apps.cli.fit_commands import Fit, FitAuto, RawCommand
+from rankwise.apps.cli.fit_commands import Fit, FitAuto, FitCommand, RawCommand
 from rankwise.apps.cli.jobs.files import AS_NUMBERS, read_words, remember_columns
 from rankwise.apps.cli.jobs.fits.pairwise import fit_best_rls
 from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save
@@ -73,6 +74,11 @@ def _search(command: RawCommand, problem: FitInput) -> None:
     ranker.fit(problem.data.X, **problem.preferences, time=dates, folds_by=apart)
     ranker.set_params(progress=False)  # of this run, and not of the model
     remember_columns(ranker, problem.data)
+    save_and_report(command, ranker, time.perf_counter() - start)
+
+
+def save_and_report(command: FitCommand, ranker: Any, seconds: float) -> None:
+    """Save a fitted AutoRanker, and print its leaderboard and the honest value."""
     ranker.save(command.output)
     honest = ranker.honest_value_
     if command.json:
@@ -80,7 +86,6 @@ def _search(command: RawCommand, problem: FitInput) -> None:
         if honest.n_queries > 0:
             values = {"value": honest.value, "low": honest.low, "high": honest.high}
         found = {"measure": honest.measure, "n_queries": honest.n_queries, **values}
-        seconds = time.perf_counter() - start
         names = {"ranker": "AutoRanker", "model": str(command.output)}
         found |= {"unseen": honest.unit, "repeated_share": ranker.repeated_share_}
         reading = list(ranker.reading_)

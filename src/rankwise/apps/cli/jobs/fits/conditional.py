@@ -1,93 +1,28 @@
 """Fit ConditionalRankRLS to scores of pairs of objects, and rank items for each condition."""
 
+import shlex
 import time
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Self, final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.apps.cli.fit_commands import FitConditional
-from rankwise.apps.cli.jobs.files import AS_NUMBERS, check_target, read_named, read_raw_named
+from rankwise.apps.cli.jobs.files import AS_NUMBERS, check_target
+from rankwise.apps.cli.jobs.objects import DEFAULT_NUMBER, NamedObjects, best_items, keep_objects
 from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_idle, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json
-from rankwise.core.arrays import FloatArray, IntArray
 from rankwise.core.errors import DataFileError
-from rankwise.io.data import ItemColumns
 from rankwise.io.feature_columns import described
 from rankwise.io.tables.reading import open_table, require_column, write_table
-from rankwise.io.tables.table import CellError
 from rankwise.measures.registry import parse_measure
 from rankwise.rankers.conditional.closed_form import SIGNS
 from rankwise.rankers.conditional.conditional_rank_rls import (
     ConditionalRankRLS,
     ConditionalRankRLSCV,
 )
-from rankwise.transformers.indicators import IndicatorEncoder
 
-DEFAULT_NUMBER = 10
 COMPARED = ("winner", "loser")
-
-
-@final
-@dataclass(frozen=True, eq=False)
-class NamedObjects:
-    """The objects of a table: a name and features each.
-
-    Text and blanks become numbers by an encoder; ``columns`` says how cells are read.
-    """
-
-    path: Path
-    names: NDArray[Any]
-    features: FloatArray
-    columns: ItemColumns | None = None
-    encoder: IndicatorEncoder | None = None
-
-    @classmethod
-    def read(cls, path: Path, column: str, option: str) -> Self:
-        """Read a table: names from one column, features from all others."""
-        try:
-            names, features = read_named(path, column, option)
-        except CellError:
-            return cls._read_raw(path, column, option)
-        if features.shape[1] == 0:
-            raise DataFileError(
-                f"{path}: expected columns of features in addition to {column!r}, got none. Add "
-                "columns of numbers."
-            )
-        return cls(path, np.array(names), features)
-
-    @classmethod
-    def _read_raw(cls, path: Path, column: str, option: str) -> Self:
-        names, rows, columns = read_raw_named(path, column, option)
-        if rows.shape[1] == 0:
-            raise DataFileError(
-                f"{path}: expected columns of features in addition to {column!r}, got text that "
-                "differs from row to row. Add columns of numbers or of categories."
-            )
-        encoder = IndicatorEncoder().fit(rows)
-        return cls(path, np.array(names), encoder.transform(rows), columns, encoder)
-
-    def others(self, path: Path, column: str, option: str) -> Self:
-        """Read other objects with the same features."""
-        if self.encoder is None:
-            return self.read(path, column, option)
-        names, rows, _ = read_raw_named(path, column, option, self.columns)
-        return replace(
-            self, path=path, names=np.array(names), features=self.encoder.transform(rows)
-        )
-
-    def positions(self, names: NDArray[Any], path: Path) -> IntArray:
-        """Return the positions in this table of names from another one."""
-        position_of = {name: row for row, name in enumerate(self.names.tolist())}
-        given = [str(name) for name in names.tolist()]
-        missing = [name for name in given if name not in position_of]
-        if missing:
-            raise DataFileError(
-                f"{path}: expected names that {self.path} has features for, got {missing[0]}."
-            )
-        return np.array([position_of[name] for name in given], dtype=np.intp)
 
 
 def fit_conditional(command: FitConditional) -> None:
@@ -104,9 +39,10 @@ def fit_conditional(command: FitConditional) -> None:
     preferences = _preferences(command, conditions, items)
     ranker = _ranker(command)
     start = time.perf_counter()
-    second = None if command.items is None else items.features
-    ranker.fit(conditions.features, second, **preferences)
+    second = None if command.items is None else items.rows
+    ranker.fit(conditions.rows, second, **preferences)
     seconds = time.perf_counter() - start
+    keep_objects(ranker, conditions, items)
     ranker.save(command.output)
     if command.rankings is not None:
         write_table(command.rankings, _rankings(command, ranker, conditions, items))
@@ -175,15 +111,7 @@ def _rankings(
     if command.new_items is not None:
         column = command.condition if command.items is None else command.item
         items = items.others(command.new_items, column, "item")
-    scores = ranker.predict(conditions.features, items.features)
-    order = np.argsort(-scores, axis=1, kind="stable")[:, : command.top or DEFAULT_NUMBER]
-    rows = np.repeat(np.arange(len(order)), order.shape[1])
-    return {
-        "condition": conditions.names[rows],
-        "item": items.names[order.ravel()],
-        "rank": np.tile(np.arange(1, order.shape[1] + 1), len(order)),
-        "score": scores[rows, order.ravel()],
-    }
+    return best_items(ranker, conditions, items, command.top or DEFAULT_NUMBER)
 
 
 def _report(
@@ -208,12 +136,14 @@ def _report(
         ]
     )
     for one in [conditions, *([] if items is conditions else [items])]:
-        if one.columns is not None:
-            print(f"Read {one.path}: {'; '.join(described(one.columns))}. {AS_NUMBERS}")
+        if one.is_raw:
+            said = "; ".join(described(one.columns, ["items"]))
+            print(f"Read {one.path}: names from {one.columns.item!r}; {said}. {AS_NUMBERS}")
     print(f"Trained {type(ranker).__name__}(alpha={alpha:g}) on {objects} in {duration(seconds)}.")
     if chosen:
         measure = repr(ranker.path_.measure)
         print(f"{measure} is {ranker.held_out_value_:.4f} with new {ranker.new} held out.")
-    print(f"Saved as {command.output}; rows of --conditions and --items are its own.")
+    user = shlex.quote(str(conditions.names[0]))
+    print(f"Saved as {command.output}. Next: rankwise recommend {command.output} --user {user}")
     if command.rankings is not None:
         print(f"Wrote {command.rankings}.")
