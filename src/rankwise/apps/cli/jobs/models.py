@@ -33,7 +33,7 @@ from rankwise.apps.cli.jobs.files import (
     read_data_of,
     read_words,
 )
-from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
+from rankwise.apps.cli.jobs.parameters import is_watched, refuse_alone, values_of
 from rankwise.apps.cli.jobs.recommending import report_of_ratings, scored
 from rankwise.apps.cli.options import DataLayout, column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
@@ -313,6 +313,7 @@ def report(command: ReportCommand) -> None:
             feature_names=data.feature_names,
             item_names=None if data.items is None else [str(name) for name in data.items],
             groups=_groups_of(loaded[0], command),
+            progress=is_watched(),
         )
     page.save(command.output)
     print(f"Wrote {command.output}.")
