@@ -7,6 +7,7 @@ with a table of powers of five (Eisel and Lemire). Longer numbers are left to ``
 
 from libc.math cimport fabs, isfinite
 from libc.stdint cimport int32_t as i32, int64_t as i64, uint8_t as u8, uint64_t as u64
+from libc.string cimport memchr
 
 cdef extern from *:
     """
@@ -274,18 +275,34 @@ cdef inline const u8 *skip_spaces(const u8 *pos) noexcept nogil:
     return pos
 
 
+cdef inline const u8 *end_of_quotes(
+    const u8 *pos, const u8 *end, bint *is_plain
+) noexcept nogil:
+    """Return the quote that closes what begins at ``pos``; NULL if none does.
+
+    What is inside is plain unless quotes are doubled there.
+    """
+    while pos < end:
+        pos = <const u8 *>memchr(pos, c'"', end - pos)
+        if pos == NULL or pos + 1 >= end or pos[1] != c'"':
+            return pos
+        is_plain[0] = False
+        pos += 2
+    return NULL
+
+
 def parse_table(
     const u8[::1] text, i64 begin, i64 end, u8 delimiter, i64 row, const i64[::1] place,
     const i64[::1] step, double[::1] out, const i64[::1] word, i64[:, :, ::1] spans,
     bint may_be_blank,
 ):
-    """Read the lines from ``begin`` to ``end`` of a table without quotes, the first as ``row``.
+    """Read the lines from ``begin`` to ``end`` of a table, the first as ``row``.
 
     The number of column j goes to ``out[place[j] + row * step[j]]``; where its text stands, without
     the blanks around it, goes to ``spans[word[j], row]``. A negative position is that of a column
     that is not read. Return the row behind the last; -1 for text that needs a closer look: a line
     of another number of cells, a blank cell unless these may be there, a number that is malformed,
-    long or not finite.
+    long, quoted or not finite, a text to be read with doubled quotes, quotes that do not close.
     ``end`` must be behind the end of a line.
     """
     cdef const u8 *start = &text[0]
@@ -294,7 +311,7 @@ def parse_table(
     cdef const u8 *last
     cdef Py_ssize_t n_columns = place.shape[0], j
     cdef double value
-    cdef bint is_good = True
+    cdef bint is_good = True, is_plain
     with nogil:
         while is_good and pos < start + end:
             for j in range(n_columns):
@@ -309,11 +326,23 @@ def parse_table(
                     if pos[0] == c'\r':
                         pos += 1
                 else:
-                    while pos[0] != delimiter and pos[0] != c'\n':
-                        pos += 1
-                    last = pos
-                    while last > first and (last[-1] == c' ' or last[-1] == c'\r'):
-                        last -= 1
+                    if pos[0] == c'"':
+                        # up to the quote that closes, and not a doubled one
+                        first = pos + 1
+                        is_plain = True
+                        last = end_of_quotes(first, start + end, &is_plain)
+                        is_good = last != NULL and (word[j] < 0 or is_plain)
+                        if not is_good:
+                            break
+                        pos = skip_spaces(last + 1)
+                        if pos[0] == c'\r':
+                            pos += 1
+                    else:
+                        while pos[0] != delimiter and pos[0] != c'\n':
+                            pos += 1
+                        last = pos
+                        while last > first and (last[-1] == c' ' or last[-1] == c'\r'):
+                            last -= 1
                     if word[j] >= 0:
                         is_good = last > first or may_be_blank
                         spans[word[j], row, 0] = first - start

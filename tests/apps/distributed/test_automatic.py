@@ -111,6 +111,14 @@ def test_scores_and_ranks_of_whole_queries(tmp_path):
     np.testing.assert_array_equal(loaded.predict(X, qid=qid), whole)
 
 
+def test_the_report_says_what_was_not_tried_and_what_is_repeated():
+    X, y, qid = data()
+    X[:] = X[:8][np.arange(len(y)) % 8]  # the same items in every query
+    report = DaskAutoRanker().fit(dask_rows(X, 100), y, qid=qid).ranker_.report()
+    assert "All families were tried but 7" in report
+    assert "100% of the rows stand in several queries, too many to learn without" in report
+
+
 def test_frames_and_their_names():
     pd = pytest.importorskip("pandas")
     frames = pytest.importorskip("dask.dataframe")

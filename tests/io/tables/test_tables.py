@@ -1,4 +1,5 @@
 import csv
+import itertools
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from pyarrow import parquet
 
 from rankwise.core.errors import DataFileError, InvalidInputError, MissingExtraError
 from rankwise.io.comparisons import read_pairs
+from rankwise.io.numbers import texts_at
 from rankwise.io.tables.csv import CsvTable
 from rankwise.io.tables.reading import open_table, read_table, write_table
 from rankwise.io.tables.table import arrow_buffer
@@ -317,23 +319,65 @@ def test_pyarrow_reads_what_is_well_formed_and_nothing_is_lost_without_it(tmp_pa
     assert table.words("t") == words == ["x, y"] * 99
 
 
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_quotes_are_read_by_the_kernel_as_row_by_row(tmp_path, line_end):
+    cells = ["x", '"x"', '"x, y"', '"line 1\nline 2"', ' "x" ', '""', '"a;b"', 'inch: 5"', "é"]
+    rows = [f"{a},{b},{k}" for k, (a, b) in enumerate(itertools.product(cells, cells))]
+    path = tmp_path / "a.csv"
+    path.write_text(line_end.join(["text,name,number", *rows, ""]), newline="")
+    table = open_table(path)
+    (numbers,), spans = table._parsed([["number"]], ["text", "name"], may_be_blank=True)
+    found = [texts_at(table.text, one) for one in spans]
+    assert found == table.cells(["text", "name"])
+    assert numbers.ravel().tolist() == list(range(len(rows)))
+    assert table._read_plain([["number"]], ["name"]) is None  # some are blank
+
+
+@pytest.mark.parametrize(
+    "cell", ['"x', '"x" y', '"x"y"', '"say ""x"""'], ids=["open", "after", "between", "doubled"]
+)
+def test_odd_quotes_are_left_to_a_closer_look(tmp_path, cell):
+    path = tmp_path / "a.csv"
+    path.write_text(f"text,number\nx,1\n{cell},2\ny,3\n")
+    assert open_table(path)._read_plain([["number"]], ["text"]) is None
+
+
+def test_a_cell_that_is_not_read_may_hold_anything_in_quotes(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text('text,number\n"say ""x"",\nand y",1\n"""",2\n')
+    assert open_table(path)._read_plain([["number"]], [])[0][0].ravel().tolist() == [1.0, 2.0]
+
+
 def test_pyarrow_reads_large_files_in_pieces_and_without_pandas(tmp_path):
     path = tmp_path / "a.csv"
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=60_000), np.arange(60_000.0)
-    write_table(path, {"a": a, "b": b, "text": ["x, y"] * 60_000})  # with quotes
+    write_table(path, {"a": a, "b": b, "text": ['x, "y"'] * 60_000})  # with doubled quotes
     table = open_table(path)
     assert table._arrow_table({"a"}, set()).column("a").num_chunks > 1
     assert np.array_equal(table.read([["b", "a"]], [])[0][0], np.column_stack([b, a]))
     program = (
         "import sys\nfrom rankwise.io.tables.reading import open_table\n"
-        f"open_table({str(path)!r}).read([['a']], [])\n"
+        f"open_table({str(path)!r}).read([['a']], ['text'])\n"
         "print('pyarrow' in sys.modules, 'pandas' in sys.modules)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == ["True", "False"]
+
+
+def test_names_of_parquet_are_read_without_pandas(tmp_path):
+    path = tmp_path / "a.parquet"
+    parquet.write_table(pa.table({"winner": ["x", "y"], "loser": ["y", "x"]}), path)
+    program = (
+        "import sys\nfrom rankwise.io import read_comparisons\n"
+        f"read_comparisons({str(path)!r})\nprint('pandas' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False"]
 
 
 @pytest.mark.usefixtures("reader")

@@ -33,6 +33,7 @@ from rankwise.automatic.families import (
     SettingsPath,
     Trial,
 )
+from rankwise.automatic.repeats import NewItems
 from rankwise.automatic.sum_of_rankers import fit_preparation
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
@@ -166,6 +167,7 @@ class DaskAutoRanker(DaskRanker):
             ranker.feature_names_in_ = np.array(partitions.names, dtype=object)
         data = TrainingData.of(len(rows), held.y, held.qid, held.weight)
         ranker.preparation_, X = fit_preparation(rows, data)
+        ranker.repeated_share_ = NewItems.of_rows(rows, data).repeated_share
         folds = Folds.random(N_FOLDS, data.queries.index, rng)
         seed = int(rng.integers(2**31 - 1))
         trial = Trial(X, data, folds, data.queries, given.measure, seed, float("inf"))
@@ -255,7 +257,7 @@ def _held_out(whole: Partitions, rng: np.random.Generator) -> tuple[NDArray[Any]
         )
     n_items = sum(whole.engine.compute(whole.each_head("size", _n_items)))
     share = min(HELD_OUT, MANY_CELLS / (n_items * max(whole.n_features, 1)))
-    n_held = max(int(np.ceil(share * len(ids))), min(LEAST_QUERIES, len(ids) // 2))
+    n_held = max(int(share * len(ids)), min(LEAST_QUERIES, len(ids) // 2))
     return ids[np.sort(rng.permutation(len(ids))[:n_held])], len(ids)
 
 

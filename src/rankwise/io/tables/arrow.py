@@ -98,7 +98,8 @@ def _different_texts(column: Any) -> Column:
     words = _texts(chunks[-1].dictionary.to_pylist())
     place = {word: number for number, word in enumerate(dict.fromkeys(words))}
     number = np.array([place[word] for word in words], dtype=np.intp)
-    code = np.concatenate([np.asarray(chunk.indices) for chunk in chunks])
+    # NumPy's own way in: that of pyarrow would load pandas
+    code = np.concatenate([np.from_dlpack(chunk.indices) for chunk in chunks])
     return Column(np.array(list(place), dtype=object), number[code])
 
 

@@ -1,9 +1,9 @@
 """Tables in delimited text: CSV and TSV.
 
-Numbers and names without quotes are read by a compiled kernel. If pyarrow is installed, it reads
-what else is well formed and not small. Otherwise, and to find the line and the column of errors,
-Python reads row by row. All give the same bits; ``python -m benchmarks.io`` measures them in new
-processes.
+Numbers, and names without doubled quotes, are read by a compiled kernel, which skips all other
+columns. If pyarrow is installed, it reads what else is well formed and not small. Otherwise, and
+to find the line and the column of errors, Python reads row by row. All give the same bits;
+``python -m benchmarks.io`` measures them in new processes.
 """
 
 import csv
@@ -118,7 +118,7 @@ class CsvTable(DataTable):
     def _read_plain(
         self, numbers: Sequence[Sequence[str]], ids: Sequence[str]
     ) -> tuple[list[FloatArray], list[NDArray[Any]]] | None:
-        """Read text without quotes; return None if it needs a closer look."""
+        """Read text that is well formed; return None if it needs a closer look."""
         found = self._parsed(numbers, ids)
         if found is None:
             return None
@@ -130,9 +130,11 @@ class CsvTable(DataTable):
         """Return numbers, and where words begin and end; None for text of another form."""
         wanted = [*(name for columns in numbers for name in columns), *words]
         is_plain = len(set(wanted)) == len(wanted) and self.delimiter in KNOWN_DELIMITERS
-        if not is_plain or self.text.find(b'"', self.body) >= 0:
+        if not is_plain:
             return None
-        edges = self._edges()
+        # quotes may hold the ends of lines: one part, of at most as many rows as lines
+        has_quotes = self.text.find(b'"', self.body) >= 0
+        edges = self._edges(1 if has_quotes else n_threads())
         n_rows = edges[-1][1]
         # one array for all numbers, and where each column of the text stands in it
         sizes = [n_rows * len(columns) for columns in numbers]
@@ -146,22 +148,24 @@ class CsvTable(DataTable):
             word[self.header.index(name)] = k
         out, spans = np.empty(starts[-1]), np.empty((len(words), n_rows, 2), dtype=np.int64)
         letters, sign = np.frombuffer(self.text, dtype=np.uint8), ord(self.delimiter)
-        is_read = [False] * (len(edges) - 1)
+        ends = [-1] * (len(edges) - 1)
 
         def read(k: int) -> None:
-            (begin, row), (end, last) = edges[k : k + 2]
+            (begin, row), (end, _) = edges[k : k + 2]
             where = place, step, out, word, spans
-            is_read[k] = last == parse_table(letters, begin, end, sign, row, *where, may_be_blank)
+            ends[k] = parse_table(letters, begin, end, sign, row, *where, may_be_blank)
 
-        in_threads(read, len(is_read))
-        if n_rows == 0 or not all(is_read):
+        in_threads(read, len(ends))
+        n_read = ends[-1]
+        is_whole = has_quotes or n_read == n_rows
+        if n_read < 1 or not is_whole or ends[:-1] != [row for _, row in edges[1:-1]]:
             return None
-        matrices = [out[a:b].reshape(n_rows, -1) for a, b in pairwise(starts.tolist())]
-        return matrices, spans
+        matrices = [out[a:b].reshape(n_rows, -1)[:n_read] for a, b in pairwise(starts.tolist())]
+        return matrices, spans[:, :n_read]
 
-    def _edges(self) -> list[tuple[int, int]]:
+    def _edges(self, most: int) -> list[tuple[int, int]]:
         """Return where parts of the text begin, and the row there; the last is the end."""
-        n_parts = max(1, min(n_threads(), (len(self.text) - self.body) // PART_BYTES))
+        n_parts = max(1, min(most, (len(self.text) - self.body) // PART_BYTES))
         edges, row = [(self.body, 0)], 0
         for k in range(1, n_parts + 1):
             before = edges[-1][0]
