@@ -183,3 +183,13 @@ def test_scaled_kernel_fits_the_one_inside():
 def test_bad_parameters_are_refused(call, message):
     with pytest.raises(InvalidInputError, match=message):
         call()
+
+
+def test_parameters_beyond_all_floats_are_refused():
+    kernel = SquaredExponential(2.0, (1.0, 3.0), 0.3)
+    with np.errstate(over="ignore"):
+        for entry, name in enumerate(("amplitude", "length_scale", "length_scale", "item_effect")):
+            theta = kernel.theta.copy()
+            theta[entry] = 800.0
+            with pytest.raises(InvalidInputError, match=f"`{name}` must be a finite number"):
+                kernel.with_theta(theta)

@@ -77,6 +77,16 @@ def test_many_words_say_who_won(result, outcome):
     assert read_comparisons(columns).outcome.tolist() == outcome
 
 
+@pytest.mark.parametrize("rows", [[("x", "y"), ("y", "z")], [("x", "y", "b"), ("z", "y", "tie")]])
+def test_rows_may_be_an_array_of_text(rows):
+    listed = read_comparisons(rows * 3)
+    for kind in (str, "S1" if len(rows[0]) == 2 else str, object):
+        given = read_comparisons(np.array(rows * 3, dtype=kind))
+        assert [n.decode() if isinstance(n, bytes) else n for n in given.names] == [*listed.names]
+        np.testing.assert_array_equal(given.pairs, listed.pairs)
+        np.testing.assert_array_equal(given.outcome, listed.outcome)
+
+
 def test_rows_may_be_tuples():
     assert read_comparisons([("x", "y"), ("z", "y")]).pairs.tolist() == [[0, 1], [2, 1]]
     assert read_comparisons([("x", "y", "b"), ("z", "y", "tie")]).outcome.tolist() == [-1, 0]

@@ -9,10 +9,16 @@ from typing import Self, final
 import numpy as np
 import scipy
 
-from rankwise.automatic.families import MANY_CELLS, Family, SettingsPath, Trial
+from rankwise.automatic.families import (
+    MANY_CELLS,
+    Family,
+    SettingsPath,
+    Trial,
+    judged_groups,
+)
 from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
-from rankwise.core.arrays import FloatArray
+from rankwise.core.arrays import BoolArray, FloatArray
 from rankwise.core.errors import InvalidInputError, RankwiseError
 from rankwise.measures.evaluation import paired_test
 from rankwise.measures.honest_value import HonestValue
@@ -24,6 +30,9 @@ LEAST_QUERIES = 10
 
 LEAST_SHARE = 0.25
 """Families whose likelihood is below this share of the best one's count as worse than it."""
+
+FAR_BEHIND = 3.0
+"""Standard errors behind the best family so far from which no more of the same kind is tried."""
 
 LEAST_WEIGHT = 0.05
 """Families with less than this share of the largest weight are left out of the sum."""
@@ -59,6 +68,11 @@ class Tried:
         path = int(np.argmax([m.max() for m in means]))
         return path, int(np.argmax(means[path]))
 
+    def of_rows(self, among: BoolArray, trial: Trial) -> Self:
+        """Return the same of some of the judged items, which are those of a trial."""
+        paths = tuple(replace(p, scores=p.scores[:, among], values=None) for p in self.paths)
+        return replace(self, paths=paths, values=tuple(trial.values(p.scores) for p in paths))
+
 
 def _smoothed(means: FloatArray, *, is_grid: bool) -> FloatArray:
     known = np.nan_to_num(means, nan=-1e300)
@@ -68,9 +82,9 @@ def _smoothed(means: FloatArray, *, is_grid: bool) -> FloatArray:
     return np.mean([known[:-2], known[1:-1], known[2:]], axis=0)
 
 
-def try_family(family: Family, trial: Trial, memory: int) -> Tried:
+def try_family(family: Family, board: Board, memory: int) -> Tried:
     """Search a family; if it does not suit the data, note why instead of raising."""
-    start = time.perf_counter()
+    start, trial = time.perf_counter(), board.trial
     n_items, n_features = trial.X.shape
     needed = (1 + len(trial.without)) * n_items * family.bytes_per_item(n_features)
     if any(trial.monotone) and not family.is_monotone:
@@ -78,12 +92,18 @@ def try_family(family: Family, trial: Trial, memory: int) -> Tried:
     if trial.folds.is_at_once and not family.is_quick:
         note = f"not tried: more than {MANY_CELLS:,} cells (set `cv` to try it)"
         return Tried(family, 0.0, note=note)
+    behind = board.behind(family.like)
+    if behind > FAR_BEHIND:
+        note = f"not tried: {family.like} is {behind:.1f} standard errors behind the best"
+        return Tried(family, 0.0, note=note)
     if needed > memory:
         return Tried(family, 0.0, note=f"not tried: needs {needed >> 20} MiB")
     try:
         rows = trial.judged_rows
         paths = tuple(replace(path, scores=path.scores[:, rows]) for path in family.search(trial))
-        values = tuple(trial.values(path.scores) for path in paths)
+        values = tuple(
+            trial.values(path.scores) if path.values is None else path.values for path in paths
+        )
     except RankwiseError as error:
         seconds = time.perf_counter() - start
         return Tried(family, seconds, note=f"not tried: {str(error).splitlines()[0]}")
@@ -134,6 +154,18 @@ class Board:
             e if e.note or e.family.name in fitted else replace(e, note=note) for e in self.tried
         ]
         return replace(self, tried=tried)
+
+    def behind(self, name: str) -> float:
+        """Return by how many standard errors a family is behind the best one so far."""
+        weight = self.trial.query_weight
+        values = {}
+        for entry in self.known:
+            path, setting = entry.best(weight)
+            values[entry.family.name] = entry.values[path][setting]
+        if name not in values:
+            return 0.0
+        best = max(values.values(), key=lambda v: float(weighted_mean(v, weight)))
+        return float(standard_errors_behind(np.stack([best, values[name]]), weight)[1])
 
     def best_value(self, tried: list[Tried]) -> float:
         """Return the best mean value of some families, in the measure's own direction."""
@@ -207,10 +239,30 @@ class Board:
         # nested: choose by the other folds or, in time, by the earlier ones; measure on this one
         forward, fold = trial.folds.is_forward, trial.fold_of_query
         for k in range(1 if forward else 0, trial.folds.n_folds):
-            choice = self.choice((fold < k if forward else fold != k).astype(float))
             out = fold[trial.judged.index] == k
-            scores[out] = choice.scores[out]
+            if trial.folds.apart is None:
+                choice = self.choice((fold < k if forward else fold != k).astype(float))
+                scores[out] = choice.scores[out]
+            else:
+                scores[out] = self._scores_chosen_apart(k)[out]
         return scores
+
+    def _scores_chosen_apart(self, fold: int) -> FloatArray:
+        """Choose by rows of the other folds whose items are not in this one, and score all."""
+        trial = self.trial
+        folds = replace(trial.folds, is_at_once=False)
+        kept = folds.learned_from(fold) & (folds.fold >= 0)
+        folds = replace(folds, fold=np.where(kept, folds.fold, -1))
+        part = replace(trial, folds=folds, judged=judged_groups(trial.data, folds))
+        among = kept[trial.judged_rows]
+        others = type(self)(part, [entry.of_rows(among, part) for entry in self.known])
+        choice = others.choice()
+        whole = {entry.family.name: entry for entry in self.known}
+        parts = [
+            whole[entry.family.name].paths[path].scores[setting]
+            for entry, (path, setting) in zip(others.known, choice.settings, strict=True)
+        ]
+        return (choice.shares / choice.scales) @ np.stack(parts)
 
     def unseen_values(self, scores: FloatArray | None = None) -> FloatArray:
         """Return the values of unseen scores in every query, NaN where there are none."""
@@ -231,6 +283,7 @@ class Board:
         """Return the mean of unseen values, with its interval."""
         unit = "queries" if self.trial.data.has_qid else "parts of the items"
         unit = f"later {unit}" if self.trial.folds.is_forward else unit
+        unit = f"{unit} {self.trial.new}".rstrip()
         n_known = int(np.count_nonzero(~np.isnan(unseen)))
         found = self._mean_and_interval(unseen) if n_known else (float("nan"),) * 3
         return HonestValue(str(self.trial.measure), *found, n_known, unit)
@@ -259,9 +312,12 @@ class Board:
         n_known = max(int(np.count_nonzero(weight)), 2)
         spread = np.nan_to_num(values - mean) * share
         error = float(np.sqrt(np.square(spread).sum() * n_known / (n_known - 1)))
+        # queries that share items say as much as fewer queries of distinct ones
+        n_distinct = max(n_known * self.trial.distinct_share, 2.0)
+        error *= float(np.sqrt(n_known / n_distinct))
         # rankers that learned from few queries differ from one draw of these to the next
-        error *= float(np.sqrt(1.0 + FEW_QUERIES / n_known))
-        reach = error * float(scipy.special.stdtrit(n_known - 1, COVERED))
+        error *= float(np.sqrt(1.0 + FEW_QUERIES / n_distinct))
+        reach = error * float(scipy.special.stdtrit(n_distinct - 1.0, COVERED))
         # no ranker is worse than the worst order, or better than the best
         worst, best = weighted_mean(self.trial.limits, weight)
         low, high = min(mean, max(mean - reach, worst)), max(mean, min(mean + reach, best))
@@ -340,15 +396,19 @@ def likelihood_shares(values: FloatArray, weight: FloatArray) -> FloatArray:
     weight : (n_queries,)
         The weights of the queries.
     """
-    # deficit of each family to the best one, query by query
+    t = standard_errors_behind(values, weight)
+    # relative likelihood that the deficit is 0, by its t-value
+    shares = np.exp(-0.5 * np.square(np.maximum(t, 0.0)))
+    shares[shares < LEAST_SHARE] = 0.0
+    return shares / shares.sum()
+
+
+def standard_errors_behind(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return by how many standard errors each row of values is behind the best one, (n_rows,)."""
     best = values[int(np.nanargmax(weighted_mean(values, weight)))]
     known = (weight > 0.0) & ~np.isnan(best)
     share = weight[known] / weight[known].sum()
     deficit = np.nan_to_num(best - values)[:, known]
     mean = deficit @ share
     error = np.sqrt(np.square((deficit - mean[:, None]) * share).sum(axis=1))
-    # relative likelihood that the deficit is 0, by its t-value
-    t = np.divide(mean, error, out=np.zeros(len(mean)), where=error > 0.0)
-    shares = np.exp(-0.5 * np.square(np.maximum(t, 0.0)))
-    shares[shares < LEAST_SHARE] = 0.0
-    return shares / shares.sum()
+    return np.divide(mean, error, out=np.zeros(len(mean)), where=error > 0.0)

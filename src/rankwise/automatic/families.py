@@ -51,6 +51,9 @@ KERNEL_DORM_CS = (0.01, 0.3)
 MANY_CELLS = 10_000_000
 """Number of cells from which a table is large: only the quickest families are tried."""
 
+BLOCK_CELLS = 2_000_000
+"""Cells of features that are judged at a time."""
+
 STAGE = 10
 """Trees per stage."""
 
@@ -130,6 +133,8 @@ class Trial:
         The features in which scores may only rise (1) or fall (-1); 0 for others. May be shorter.
     crosses : tuple of int
         The features that come with crosses of categories.
+    new : str
+        What is new in held-out queries besides themselves, such as "of new items".
     """
 
     X: FloatArray
@@ -142,6 +147,7 @@ class Trial:
     without: tuple["Trial", ...] = ()
     monotone: tuple[int, ...] = ()
     crosses: tuple[int, ...] = ()
+    new: str = ""
 
     def for_fold(self, fold: int) -> "Trial":
         """Return the trial whose rows a fold is held out of."""
@@ -259,6 +265,15 @@ class Trial:
         fold[self.judged.index] = self.folds.fold[self.judged_rows]
         return fold
 
+    @cached_property
+    def distinct_share(self) -> float:
+        """The share of the judged items that are distinct, of those that stand in queries anew."""
+        if self.folds.apart is None:
+            return 1.0
+        items = self.folds.apart[self.judged_rows]
+        known = items[items >= 0]
+        return float((len(items) - len(known) + len(np.unique(known))) / max(len(items), 1))
+
     def values(self, scores: FloatArray) -> FloatArray:
         """Return the values of scores of the judged items in every query; larger is better."""
         tied = equal_ties(scores[:, :, None], self.judged.index, np.zeros(len(scores)))[:, :, 0]
@@ -286,21 +301,31 @@ class Trial:
         return found[self.judged_rows]
 
     @cached_property
+    def column_values(self) -> FloatArray:
+        """The values of each feature, up and down, (2, n_features, n_judged)."""
+        step = max(BLOCK_CELLS // max(len(self.grades), 1), 1)
+        starts = range(0, self.X.shape[1], step)
+        blocks = (np.ascontiguousarray(self.columns[:, k : k + step].T) for k in starts)
+        return np.concatenate([(self.values(up), self.values(-up)) for up in blocks], axis=1)
+
+    @cached_property
     def best_column(self) -> SingleFeature:
         """The feature that ranks best by itself, up or down."""
-        best: SingleFeature | None = None
-        for j, column in enumerate(self.columns.T):
-            both = self.values(np.stack([column, -column]))
-            means = np.nan_to_num(weighted_mean(both, self.query_weight), nan=-np.inf)
-            down = int(means.argmax())
-            if best is None or means[down] > best.value:
-                best = SingleFeature(j, bool(down), float(means[down]), both[down])
-        assert best is not None
-        return best
+        means = weighted_mean(self.column_values, self.query_weight)
+        means = np.nan_to_num(means, nan=-np.inf)
+        j = int(means.max(axis=0).argmax())
+        down = int(means[:, j].argmax())
+        return SingleFeature(j, bool(down), float(means[down, j]), self.column_values[down, j])
 
     def pipeline(self, kind: FeatureSet, ranker: Ranker) -> RankerPipeline:
         """Put transformers before a ranker that was fitted to their output."""
         return join_fitted([*self.steps(kind), ranker], self.X, self.data)
+
+
+def judged_groups(data: TrainingData, folds: Folds) -> Queries:
+    """Return the groups of held-out items: the queries or, without queries, the folds."""
+    held = np.flatnonzero(folds.fold >= 0)
+    return data.queries.take(held) if data.has_qid else Queries.from_qid(folds.fold[held])
 
 
 def _fit_transform(step: Any, rows: FloatArray, data: TrainingData) -> tuple[Any, FloatArray]:
@@ -321,11 +346,14 @@ class SettingsPath:
         Takes the number of a setting and returns a ranker fitted to all items.
     is_grid : bool
         Whether settings follow each other, so that neighbours are nearly as good.
+    values : (n_settings, n_judged), optional
+        Their values in every query, if they are known already.
     """
 
     scores: FloatArray
     fit: Callable[[int], RankerPipeline]
     is_grid: bool = True
+    values: FloatArray | None = None
 
 
 Search: TypeAlias = Callable[[Trial], list[SettingsPath]]
@@ -348,6 +376,9 @@ class Family:
         Whether its scores can be held to rise or to fall in a feature.
     is_quick : bool
         Whether it is tried on large tables.
+    like : str
+        The family that learns the same functions in closed form. If that one is far behind, this
+        one would be too.
     """
 
     name: str
@@ -355,6 +386,7 @@ class Family:
     bytes_per_item: Callable[[int], int]
     is_monotone: bool = False
     is_quick: bool = False
+    like: str = ""
 
 
 def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = False) -> Search:
@@ -505,11 +537,11 @@ def _single(trial: Trial) -> list[SettingsPath]:
         raise InvalidInputError(f"there are more than {MANY_CELLS:,} cells to look at one by one.")
     ranks = ranks_within_queries(columns, trial.judged).T
     found = []
-    for sign in (1.0, -1.0):
+    for sign, values in zip((1.0, -1.0), trial.column_values, strict=True):
         scores = np.full((len(ranks), trial.data.n_items), np.nan)
         scores[:, trial.judged_rows] = sign * ranks
         fit = partial(_fit_single, trial, sign)
-        found.append(SettingsPath(scores, fit, is_grid=False))
+        found.append(SettingsPath(scores, fit, is_grid=False, values=values))
     return found
 
 
@@ -619,20 +651,22 @@ def _kernel_bytes(n_features: int) -> int:
     return _row_bytes(n_features) + 8 * 8 * N_BASIS
 
 
+SINGLE_FEATURE = Family("single feature", _single, _row_bytes)
+
 FAMILIES = (
     Family("linear RankRLS", _least_squares("scaled", ["drop", "keep"]), _row_bytes,
            is_quick=True),
     Family("RankRLS trees with ranks", _trees("rank_rls"), _row_bytes, True, is_quick=True),
-    Family("single feature", _single, _row_bytes),
+    SINGLE_FEATURE,
     Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes,
            is_quick=True),
-    Family("RankSVM", _hinge("scaled"), _row_bytes),
+    Family("RankSVM", _hinge("scaled"), _row_bytes, like="linear RankRLS"),
     Family("Gaussian RankRLS", _least_squares("scaled", ["drop"], gaussian=True),
            _kernel_bytes),
     Family("Gaussian RankRLS with ranks",
            _least_squares("ranked", ["keep"], gaussian=True), _kernel_bytes),
-    Family("linear DORM", _direct(gaussian=False), _row_bytes),
-    Family("Gaussian DORM", _direct(gaussian=True), _kernel_bytes),
+    Family("linear DORM", _direct(gaussian=False), _row_bytes, like="linear RankRLS"),
+    Family("Gaussian DORM", _direct(gaussian=True), _kernel_bytes, like="Gaussian RankRLS"),
     Family("lambdarank trees with ranks", _trees("lambdarank"), _row_bytes, True),
 )  # fmt: skip
 """In the order of their cost, but trees come second, so that a short search has tried some."""

@@ -87,30 +87,31 @@ def prepared_without(
 ) -> list[FloatArray]:
     """Return all rows once for each fold, as prepared without the rows of that fold.
 
-    Rows that a fold neither learns from nor holds out count for nothing. The list is empty if no
-    step learns from scores or texts, so that all folds can share their rows.
+    The list is empty if no step learns from scores or texts, so that all folds can share their
+    rows.
     """
     texts = [step for step in steps if isinstance(step, TextFeatures)]
     encoders = [step for step in steps if isinstance(step, WithinQueryEncoder) and step.columns_]
     if not encoders and not texts:
         return []
     found = []
-    for kept, out in folds.rounds:
-        learned, held = data.take(kept), data.take(out)
+    for kept, _ in folds.rounds:
+        rest = np.setdiff1d(np.arange(data.n_items), kept, assume_unique=True)
+        learned, held = data.take(kept), data.take(rest)
         with arrays_between_steps():
             # words are counted in the rows learned from
             rows = X
             for step in texts:
                 matched = clone(step).fit(rows[kept], qid=_given_queries(learned))
                 rows = matched.transform(rows, _given_queries(data))
-            # rows learned from are encoded by each other, held-out rows by all of them
+            # rows learned from are encoded by each other, all others by all of them
             for known in encoders:
                 encoder = _with_columns_of(known)
                 of_kept = rows[kept], learned.scores, _given_queries(learned)
                 of_kept = encoder.fit_transform(*of_kept)
                 encoded = np.zeros((len(rows), of_kept.shape[1]))
                 encoded[kept] = of_kept
-                encoded[out] = encoder.transform(rows[out], held.queries)
+                encoded[rest] = encoder.transform(rows[rest], held.queries)
                 rows = encoded
             found.append(clone(steps[-1]).fit_transform(rows, qid=data.queries))
     return found if len(found) == folds.n_folds else found * folds.n_folds

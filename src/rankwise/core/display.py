@@ -111,7 +111,8 @@ def interval_chart(
     description : str
         What the figure shows, read out by screen readers.
     """
-    left, width, line = 240.0, 460.0, 20.0
+    labels = [short_label(name, LONGEST_NAME) for name in names]
+    left, width, line = 20.0 + 6.6 * max(map(len, labels)), 360.0, 20.0
     start, end = min(low), max(high)
     unit = width / ((end - start) or 1.0)
     bottom = line * len(names) + 6.0
@@ -128,21 +129,22 @@ def interval_chart(
             f'text-anchor="middle" font-size="11">{number:.6g}</text>'
         )
     # a label, an interval and a point for each item
-    rows = enumerate(zip(names, value, low, high, strict=True))
-    for place, (name, middle, lower, upper) in rows:
+    rows = enumerate(zip(names, labels, value, low, high, strict=True))
+    for place, (name, label, middle, lower, upper) in rows:
         y = line * (place + 0.5) + 2.0
         x0, x, x1 = (left + unit * (at - start) for at in (lower, middle, upper))
         parts.append(
             f'<text x="{left - 10.0:.0f}" y="{y + 4.0:.1f}" text-anchor="end" font-size="12">'
-            f"{escape(short_label(name, LONGEST_NAME))}<title>{escape(name)}</title></text>"
+            f"{escape(label)}<title>{escape(name)}</title></text>"
             f'<line x1="{x0:.1f}" x2="{x1:.1f}" y1="{y:.1f}" y2="{y:.1f}" stroke="#4c8ed9" '
             f'stroke-width="3" stroke-linecap="round"/><circle cx="{x:.1f}" cy="{y:.1f}" r="4" '
             'fill="#1f6fc4"/>'
         )
+    total = left + width + 20.0
+    size = f"max-width: {total / 13.0:.0f}rem; min-width: {total / 26.0:.0f}rem"
     return (
-        f'<svg role="img" aria-label="{escape(description)}" '
-        f'viewBox="0 0 {left + width + 20.0:.0f} '
-        f'{bottom + 20.0:.0f}" style="width: 100%; max-width: 42rem; height: auto" '
+        f'<svg role="img" aria-label="{escape(description)}" viewBox="0 0 {total:.0f} '
+        f'{bottom + 20.0:.0f}" style="width: 100%; {size}; height: auto" '
         f'fill="currentColor" font-family="sans-serif">{"".join(parts)}</svg>'
     )
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal, Self, TypeAlias, final
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
@@ -73,14 +74,16 @@ class Hyperprior:
         return cls(np.zeros(n_parameters), np.zeros((n_parameters, n_parameters)))
 
     @classmethod
-    def from_medians(cls, medians: FloatArray, covariance: FloatArray) -> Self:
-        """Build from the medians and the covariance of the logarithms."""
-        return cls(np.log(medians), np.asarray(np.linalg.inv(covariance), dtype=float))
+    def from_medians(cls, medians: ArrayLike, covariance: ArrayLike) -> Self:
+        """Build from the medians and the covariance of the logarithms; two numbers for one."""
+        precision = np.linalg.inv(np.atleast_2d(np.asarray(covariance, dtype=float)))
+        return cls(np.log(np.atleast_1d(medians)), precision)
 
-    def joined_with(self, other: Self) -> Self:
-        """Return the hyperprior of both sets of parameters, independent of each other."""
-        mean = np.append(self.mean, other.mean)
-        return type(self)(mean, block_diag(self.precision, other.precision))
+    def joined_with(self, *others: Self) -> Self:
+        """Return the hyperprior of all sets of parameters, independent of each other."""
+        every: list[Self] = [self, *others]
+        means, precisions = zip(*[(part.mean, part.precision) for part in every], strict=True)
+        return type(self)(np.concatenate(means), block_diag(*precisions))
 
     def log_density(self, theta: FloatArray) -> float:
         """Return the log density of the logarithms ``theta``, up to a constant."""
@@ -275,20 +278,20 @@ class SquaredExponential(ParametricKernel):
         covariance = np.full((medians.size, medians.size), COMMON_DEVIATION**2)
         if not self._is_common:
             covariance += FEATURE_DEVIATION**2 * np.eye(medians.size)
-        variance = np.array([[AMPLITUDE_DEVIATION**2]])
-        prior = Hyperprior.from_medians(np.array([deviation]), variance)
-        prior = prior.joined_with(Hyperprior.from_medians(medians, covariance))
+        amplitude = Hyperprior.from_medians(deviation, AMPLITUDE_DEVIATION**2)
+        prior = amplitude.joined_with(Hyperprior.from_medians(medians, covariance))
         if self.item_effect == 0.0:
             return prior
-        variance = np.array([[ITEM_EFFECT_DEVIATION**2]])
-        effect = Hyperprior.from_medians(np.array([ITEM_EFFECT_MEDIAN]), variance)
+        effect = Hyperprior.from_medians(ITEM_EFFECT_MEDIAN, ITEM_EFFECT_DEVIATION**2)
         return prior.joined_with(effect)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with other parameters."""
-        amplitude, *lengths = np.exp(theta).tolist()
+        amplitude, *lengths = values = np.exp(theta).tolist()
         effect = lengths.pop() if self.item_effect > 0.0 else 0.0
         length = lengths[0] if self._is_common else tuple(lengths)
+        if not 0.0 < min(values) <= max(values) < np.inf:
+            return type(self)(amplitude, length, effect)  # which refuses them
         return unchecked(type(self), amplitude=amplitude, length_scale=length, item_effect=effect)
 
     def weighted_gradient(
@@ -421,8 +424,8 @@ class Scaled(ParametricKernel):
 
     def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
         """Return a hyperprior under which scores of rows X have this standard deviation."""
-        medians = np.array([deviation / self._inner_deviation(X)])
-        return Hyperprior.from_medians(medians, np.array([[AMPLITUDE_DEVIATION**2]]))
+        median = deviation / self._inner_deviation(X)
+        return Hyperprior.from_medians(median, AMPLITUDE_DEVIATION**2)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this kernel with another amplitude."""

@@ -25,6 +25,9 @@ NO = frozenset(["", "0", "0.0", "no", "n", "false", "none", "nan"])
 WORD_TYPES = (nw.String, nw.Categorical, nw.Enum, nw.Object)
 """Types of columns that hold names."""
 
+FEWEST_ROWS = 3
+"""Rows up to which an array may be read in two ways, and is looked at entry by entry."""
+
 AnyColumn: TypeAlias = NDArray[Any] | nw.Series[Any]
 """A column as it comes: an array without words in NumPy's own form, or a column of a frame."""
 
@@ -141,6 +144,35 @@ def names_of_columns(source: Any) -> list[str]:
 
 def _columns_of_rows(rows: Any) -> dict[str, Any]:
     """Return the columns of an array or a sequence of tuples with two or three entries."""
+    is_array = type(rows) is np.ndarray and rows.ndim == 2 and rows.dtype.kind in "USbiuf"
+    if is_array and len(rows) > FEWEST_ROWS:
+        return dict(zip(_names_of({rows.shape[1]}), map(_vector, rows.T), strict=True))
+    listed = _rows_of(rows)
+    names = _names_of(set(map(len, listed)))
+    if _may_be_a_matrix(listed):
+        raise InvalidInputError(
+            "Three rows of three numbers with a diagonal of 0 must say what they are: they can be "
+            "read as (a, b, who won), and as a table of wins. Give a dictionary of columns a, b "
+            "and result, or a frame of wins whose rows and columns have the same names."
+        )
+    # one list after the other: to unpack all rows into `zip` takes ten times as long
+    return {name: _vector([row[k] for row in listed]) for k, name in enumerate(names)}
+
+
+def _names_of(lengths: set[int]) -> tuple[str, ...]:
+    """Return what the entries of rows mean; refuse rows of other lengths, or of several."""
+    if lengths == {2}:
+        return ("winner", "loser")
+    if lengths == {3}:
+        return ("a", "b", "result")
+    raise InvalidInputError(
+        "Rows of comparisons must be (winner, loser) or (a, b, who won), all of one length: "
+        f"got lengths {sorted(lengths)}."
+    )
+
+
+def _rows_of(rows: Any) -> list[tuple[Any, ...]]:
+    """Return rows as tuples of names."""
     try:
         listed = [tuple(row) for row in rows]
         if any(isinstance(entry, list | tuple | np.ndarray) for row in listed[:1] for entry in row):
@@ -150,20 +182,7 @@ def _columns_of_rows(rows: Any) -> dict[str, Any]:
             "Comparisons must come as a file, a data frame, a dictionary of columns, or rows "
             f"(winner, loser) or (a, b, who won): got {type(rows).__name__}."
         ) from error
-    lengths = {len(row) for row in listed}
-    if len(lengths) != 1 or lengths & {2, 3} == set():
-        raise InvalidInputError(
-            "Rows of comparisons must be (winner, loser) or (a, b, who won), all of one length: "
-            f"got lengths {sorted(lengths)}."
-        )
-    if _may_be_a_matrix(listed):
-        raise InvalidInputError(
-            "Three rows of three numbers with a diagonal of 0 must say what they are: they can be "
-            "read as (a, b, who won), and as a table of wins. Give a dictionary of columns a, b "
-            "and result, or a frame of wins whose rows and columns have the same names."
-        )
-    names = ("winner", "loser") if lengths == {2} else ("a", "b", "result")
-    return dict(zip(names, map(_vector, zip(*listed, strict=True)), strict=True))
+    return listed
 
 
 def _may_be_a_matrix(rows: list[tuple[Any, ...]]) -> bool:
@@ -187,10 +206,12 @@ def _vector(values: Any) -> NDArray[Any]:
         )
     if array.ndim != 1:
         return np.fromiter(values, dtype=object, count=len(values))
-    if array.dtype.kind in "US":
-        array = array.astype(object)
-        array[[is_missing(value) for value in values]] = None  # NaN among words is no word
-    return array
+    if array.dtype.kind not in "US":
+        return array
+    words = array.astype(object)
+    if array is not values:
+        words[[is_missing(value) for value in values]] = None  # NaN among words is no word
+    return words
 
 
 def _are_words(values: Any) -> bool:

@@ -23,8 +23,11 @@ from rankwise.core.errors import DataFileError, InvalidInputError, RankwiseError
 USUAL_NAMES = {
     "y": ("y", "label", "score", "relevance", "grade", "rating"),
     "qid": ("qid", "query_id", "query", "search_id", "session_id"),
-    "item": ("item", "item_id", "id", "doc_id", "docid", "document_id", "product_id", "name"),
-}
+    "item": (
+        "item", "item_id", "id", "doc_id", "docid", "docno", "document_id", "product_id", "sku",
+        "asin", "name",
+    ),
+}  # fmt: skip
 """The names by which columns of scores, of queries and of items are found, in any spelling."""
 
 MANY_ROWS = 20

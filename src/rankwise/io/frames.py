@@ -160,12 +160,21 @@ def column_dates(table: Any, name: str) -> Any:
     return table.get_column(name).to_numpy()
 
 
+def column_values(table: Any, name: str) -> Any:
+    """Return a column as objects, None for blanks."""
+    values = table.get_column(name).to_list()
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
 READERS = {
     "y": column_numbers,
     "qid": column_ids,
     "sample_weight": column_numbers,
     "items": column_ids,
     "time": column_dates,
+    "folds_by": column_values,
 }
 """The arguments that may name a column, and how it is read."""
 
@@ -183,8 +192,8 @@ def read_columns(X: Any, owner: str = "X", **given: Any) -> list[Any]:
     owner : str
         The argument that X came as.
     **given
-        Arguments by name: ``y``, ``qid``, ``sample_weight``, ``items``, ``time``, or with the
-        ending ``_val``.
+        Arguments by name: ``y``, ``qid``, ``sample_weight``, ``items``, ``time``,
+        ``folds_by``, or with the ending ``_val``.
     """
     named = {role: value for role, value in given.items() if isinstance(value, str)}
     if not named:

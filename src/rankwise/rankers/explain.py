@@ -34,6 +34,7 @@ from rankwise.rankers.scoring_function import (
     scoring_function,
     takes_queries,
 )
+from rankwise.solve.iteration import followed
 
 MOST_ENUMERATED = 10
 """Differing features up to which every subset of them is tried."""
@@ -652,6 +653,7 @@ def feature_importance(
     measure: Measure | str = Concordance,
     n_repeats: Annotated[Count, AtMost(MOST_REPEATS)] = 5,
     feature_names: Sequence[str] | None = None,
+    progress: bool = False,
     random_state: Any = None,
 ) -> FeatureImportance:
     """Measure how much worse the ranking gets when one feature is shuffled inside queries.
@@ -671,6 +673,8 @@ def feature_importance(
         Number of shuffles of each feature.
     feature_names : sequence of str, optional
         The names of the features; by default those of the ranker or of the columns of X.
+    progress : bool
+        Show a progress bar.
     random_state : int, RandomState or None
         Source of the shuffles.
 
@@ -699,7 +703,8 @@ def feature_importance(
     value = chosen.overall(truth, _predict(ranker, rows, queries.index), queries)
     sign = 1.0 if chosen.greater_is_better else -1.0
     losses = np.empty((n_repeats, rows.shape[1]))
-    for k in range(rows.shape[1]):
+    n_features = rows.shape[1]
+    for k in followed(range(n_features), n_features, "features shuffled", shown=progress):
         shuffles = np.stack(list(_shuffles(queries, n_repeats, rng)))
         shuffled = (_with_column(rows, k, order) for order in shuffles)
         scores = [_predict(ranker, one, queries.index) for one in shuffled]

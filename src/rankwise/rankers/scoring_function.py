@@ -203,7 +203,8 @@ def scaling_of(name: str, step: Any, n_features: int) -> tuple[FloatArray, Float
     if kind == "TextFeatures":
         raise InvalidInputError(
             "A model that matches the words of queries and items cannot be exported: formats hold "
-            "numbers. Serve it over HTTP, or fit without the columns of text."
+            "numbers. Serve it over HTTP; or fit on what the engine itself finds in text, such as "
+            "BM25 of Elasticsearch, OpenSearch, Solr or Vespa, logged there as columns here."
         )
     if kind not in _SCALERS or getattr(step, "clip", False):
         raise InvalidInputError(

@@ -39,12 +39,16 @@ class Folds:
         Whether folds follow each other in time: a fold is learned from by later ones only.
     is_at_once : bool
         Whether all folds are held out together, and none is learned from.
+    apart : (n_items,), optional
+        What must be new in what is held out, by number: items that share a number with a held-out
+        one are not learned from. -1 for what stands there only.
     """
 
     fold: IntArray
     n_folds: int
     is_forward: bool = False
     is_at_once: bool = False
+    apart: IntArray | None = None
 
     @classmethod
     def by_query(cls, queries: Queries) -> Self:
@@ -97,13 +101,13 @@ class Folds:
     @property
     def is_cyclic(self) -> bool:
         """Whether each fold is held out from all others."""
-        return not (self.is_forward or self.is_at_once)
+        return not (self.is_forward or self.is_at_once or self.apart is not None)
 
     @property
     def rounds(self) -> list[tuple[IntArray, IntArray]]:
         """The items that are learned from, and those that are held out from them, in each fit."""
         if self.is_at_once:
-            return [(np.flatnonzero(self.fold < 0), np.flatnonzero(self.fold >= 0))]
+            return [(np.flatnonzero(self.learned_from(0)), np.flatnonzero(self.fold >= 0))]
         return [
             (np.flatnonzero(self.learned_from(k)), np.flatnonzero(self.fold == k))
             for k in range(self.n_folds)
@@ -112,8 +116,16 @@ class Folds:
     def learned_from(self, fold: int) -> BoolArray:
         """Return which items are learned from when a fold is held out."""
         if self.is_at_once:
-            return self.fold < 0
-        return self.fold < fold if self.is_forward else self.fold != fold
+            kept, out = self.fold < 0, self.fold >= 0
+        else:
+            kept = self.fold < fold if self.is_forward else self.fold != fold
+            out = self.fold == fold
+        if self.apart is None:
+            return kept
+        held = np.zeros(int(self.apart.max(initial=-1)) + 2, dtype=bool)
+        held[self.apart[out]] = True
+        held[-1] = False  # of those that share nothing
+        return kept & ~held[self.apart]
 
     @classmethod
     def from_lists(cls, folds: Iterable[Any], n_items: int) -> Self:
@@ -132,6 +144,12 @@ class Folds:
     def lists(self) -> list[IntArray]:
         """Return the items of each fold."""
         return [np.flatnonzero(self.fold == k) for k in range(self.n_folds)]
+
+    def merged(self, n_folds: int) -> Self:
+        """Return at most so many folds, each of several; folds in time stay as they are."""
+        if self.is_forward or self.n_folds <= n_folds:
+            return self
+        return replace(self, fold=np.where(self.fold < 0, -1, self.fold % n_folds), n_folds=n_folds)
 
     def of_components(self, component: IntArray) -> IntArray:
         """Return the fold of each component; refuse a fold that cuts a component in two.

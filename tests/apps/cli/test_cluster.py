@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from rankwise import RankRLS, RankRLSCV
+from rankwise import RankRLS
 from rankwise.io import write_table
 
 pytest.importorskip("distributed", reason="the extra 'distributed' is not installed")
@@ -40,13 +40,19 @@ def address():
         yield cluster.scheduler_address
 
 
-def test_a_plain_fit_chooses_alpha_by_leaving_out_queries(fit, folder, parts, address):
+def test_a_plain_fit_chooses_among_linear_rankers(fit, folder, parts, address):
     report, ranker = fit(parts, "--cluster", address)
-    train = folder.train
-    expected = RankRLSCV(measure="NDCG @ 10").fit(train.X, train.y, qid=train.qid)
-    assert report["selection"]["judged"] == "by leaving out each query in turn"
-    assert report["alpha"] == expected.alpha_
-    np.testing.assert_allclose(ranker.coef_, expected.coef_, rtol=1e-8)
+    assert report["ranker"] == "AutoRanker"
+    assert report["honest_value"]["n_queries"] == ranker.honest_value_.n_queries
+    tried = {one.name for one in ranker.leaderboard_.entries if not one.note}
+    assert {"linear RankRLS", "linear RankRLS with ranks", "single feature"} < tried
+    assert ranker.feature_names_in_.tolist()[:2] == ["f0", "f1"]
+
+
+def test_rows_without_queries_need_one_alpha(refuse, folder, address):
+    write_table(folder / "flat.parquet", {"f0": np.arange(9.0), "y": np.arange(9.0)})
+    line = refuse("fit", "flat.parquet", "-o", "new.model", "--cluster", address, "--y", "y")
+    assert "--qid must be given" in line
 
 
 def test_a_grid_of_rls(fit, parts, address):
@@ -71,6 +77,7 @@ def test_a_grid_of_conjugate_gradients_is_judged_on_queries_held_out(fit, parts,
     [
         ([], ["--cluster", "tcp://x"], "Only one of --workers and --cluster"),
         ([], ["--validate", "validation.txt"], "--validate must not come with --workers"),
+        ([], ["--group", "f1"], "--group must not come with --workers"),
         (["rls"], ["--kernel", "gaussian"], "--kernel must not come with --workers"),
         (["rls"], ["--basis", "3"], "--basis must not come with --workers"),
         (["rls"], ["--pairs", "pairs.csv"], "--pairs must not come with --workers"),

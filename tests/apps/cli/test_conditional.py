@@ -171,6 +171,7 @@ def test_films_are_described_by_words(run, tables):
     said = " ".join(result.output.split())
     assert "categories in genre, plot; cost as numbers (decimal points, $)" in said
     assert "Categories are indicators" in said
+    assert "Read films.csv: names from 'item'; features from genre" in said
     # against rows that were made by hand: plots that no other film has are 0 for new films
     rows = np.array([["a", "b"] * 3, [None, *map(float, years[1:])], [1000.0] * 6], dtype=object).T
     rows = np.column_stack([rows, [f"it was {k}" for k in range(6)]])
@@ -229,6 +230,14 @@ def test_a_model_that_python_saved_has_no_names(run, tables):
     ConditionalRankRLS().fit(USERS, FILMS, Y).save("model")
     result = run("recommend", "model", "--user", "u0")
     assert "expected a model with the names of its objects" in result.stderr
+
+
+@pytest.mark.parametrize("command", [("serve", "model"), ("explain", "model", "films.csv")])
+def test_other_commands_point_to_recommend(learn, run, command):
+    learn("scores.csv")
+    result = run(*command)
+    assert result.exit_code == 2
+    assert "holds a ConditionalRankRLS. Use rankwise recommend." in " ".join(result.stderr.split())
 
 
 def test_features_do_not_go_with_a_model_of_ratings(run, tables):

@@ -93,6 +93,23 @@ def test_a_column_of_dates_makes_later_queries_judge(run, folder, shop):
     assert "nowhere" in result.stderr
 
 
+def test_a_column_of_what_must_be_new_is_no_feature(run, folder, shop):
+    rows = (folder / "shop.csv").read_text("utf-8-sig").splitlines()
+    names = dict.fromkeys(row.split(";")[0] for row in rows[1:])
+    number = {name: k // 2 for k, name in enumerate(names)}
+    named = [f"{row};u{number[row.split(';')[0]]}" for row in rows[1:]]
+    (folder / "shop.csv").write_text("\n".join([f"{HEADER.strip()};Shopper", *named]))
+    result = run(*shop, "--folds-by", "shopper", "--json")
+    assert result.exit_code == 0, result.output + result.stderr
+    found = json.loads(result.output)["honest_value"]
+    assert found["unseen"] == "queries of new groups"
+    assert "Shopper" not in rankwise.load(folder / "shop.model").feature_names_in_
+    same = ("--qid", "search_id", "--folds-by", "Search_ID", "--json")
+    result = run(*shop, *same)
+    assert result.exit_code == 0, result.output + result.stderr
+    assert json.loads(result.output)["honest_value"]["unseen"] == "queries"
+
+
 def test_features_are_held_to_fall_by_name(run, folder, shop):
     result = run(*shop, "--monotone", "Price=-1,BM25=1")
     assert result.exit_code == 0, result.output + result.stderr

@@ -82,7 +82,22 @@ def test_a_row_that_is_not_there_is_named_by_its_option(run, folder, model, opti
     result = run("explain", model, "test.csv", option, 99_999, "--qid", "city")
     assert result.exit_code == 2
     last = len(folder.test.y) - 1
-    assert f"{option} must be a row of test.csv, 0 to {last}: got 99999" in result.stderr
+    said = f"{option} must be a row of test.csv, 0 to {last}, or the name of one item from a column"
+    assert said in " ".join(result.stderr.split())
+    assert "(--item): got 99999." in result.stderr
+
+
+def test_an_item_that_stands_in_several_rows_is_not_called_unknown(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = [f"sku-{k % 3}" for k in range(12)]
+    values = np.random.default_rng(0).normal(size=12)
+    queries = np.repeat(["a", "b", "c", "d"], 3)
+    table = {"query": queries, "sku": names, "x": values, "grade": np.arange(12) % 3}
+    rankwise.io.write_table("t.csv", table)
+    assert run("fit", "rls", "t.csv", "-o", "m").exit_code == 0
+    said = " ".join(run("explain", "m", "t.csv", "--row", "sku-1").stderr.split())
+    assert said.endswith("got sku-1, which stands in the rows 1, 4, 7, 10. Give a row.")
+    assert "Did you mean 'sku-1'?" in run("explain", "m", "t.csv", "--row", "sku1").stderr
 
 
 def test_models_of_files_that_are_called_alike_stay_apart(run, folder, model):

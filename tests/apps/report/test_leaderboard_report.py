@@ -227,3 +227,14 @@ def test_arguments_of_the_other_kind_of_page_are_refused():
         make_report(board, [[1.0]])
     with pytest.raises(InvalidInputError, match="must have the items' scores `y`"):
         make_report(RankRLS().fit([[0.0], [1.0]], [0, 1]), [[0.0], [1.0]])
+
+
+def test_drawings_are_as_wide_as_their_names_and_fit_a_phone():
+    """A screen of 24 rem shows the best items, whose intervals are farthest to the right."""
+    short = leaderboard([("a", "b"), ("b", "c"), ("a", "c")] * 9).chart()
+    long = leaderboard([("a" * 30, "b"), ("b", "c"), ("a" * 30, "c")] * 9).chart()
+    widths = [int(re.search(r'viewBox="0 0 (\d+)', svg)[1]) for svg in (short, long)]
+    assert widths[0] < widths[1]
+    for svg in (short, long):
+        assert float(re.search(r"min-width: (\d+)rem", svg)[1]) <= 24
+    assert "min-width: 30rem" not in make_report(leaderboard(GAMES)).html

@@ -285,3 +285,13 @@ def test_queries_of_one_size_and_one_query_are_said_in_words(data):
     ]:
         page = make_report(ranker, X, y, np.repeat(np.arange(len(sizes)), sizes)).html
         assert f"{said};" in page
+
+
+def test_what_takes_long_is_counted_for_who_waits(data, capsys):
+    X, y, qid = data
+    ranker = RankRLS().fit(X, y, qid=qid)
+    page = make_report(ranker, X, y, qid, progress=True).html
+    said = capsys.readouterr()
+    assert "features shuffled" in said.err
+    assert said.out == ""
+    assert page == make_report(ranker, X, y, qid).html

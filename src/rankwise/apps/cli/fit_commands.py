@@ -84,6 +84,11 @@ class RawCommand(FitCommand, ABC):
         column("Column of dates: choose and measure on later queries than were learned from."),
     ] = None
 
+    folds_by: Annotated[
+        str | None,
+        column("Column of what must be new in held-out queries, such as the item or the user."),
+    ] = None
+
     monotone: Annotated[
         str | None,
         option(
@@ -95,8 +100,11 @@ class RawCommand(FitCommand, ABC):
 
     @property
     def layout(self) -> DataLayout:
-        """How to read the data files: the column of dates is no feature."""
+        """How to read the data files: columns of dates and of what must be new are no features."""
         layout = without(super().layout, self.time)
+        roles = [name.casefold() for name in (layout.qid, layout.item) if name is not None]
+        if self.folds_by is not None and self.folds_by.casefold() not in roles:
+            layout = without(layout, self.folds_by)
         return replace(layout, categories=column_names(self.categories) or ())
 
 
@@ -170,10 +178,10 @@ class Fit(RawCommand, GroupCommand, ClusterCommand):
 
     With queries this is AutoRanker: it tries linear and kernel rankers and trees,
     adds up those that are better together by NDCG @ 10, and prints a value on data
-    that no choice has seen. Otherwise, or with --validate, --workers or --cluster,
-    it is a linear RankRLS with the best alpha, judged by leaving out each pair of
-    items. With --for it is the better one of trees and a linear ranker, which
-    engines can run.
+    that no choice has seen. With --workers or --cluster it tries linear rankers.
+    Without queries, or with --validate, it is a linear RankRLS with the best alpha,
+    judged by leaving out each pair of items. With --for it is the better one of
+    trees and a linear ranker, which engines can run.
 
     For example: rankwise fit train.txt -o model
     """

@@ -91,7 +91,9 @@ QidColumn: TypeAlias = Annotated[
 ]
 ItemColumn: TypeAlias = Annotated[
     str | None,
-    column("Column of the names of items, if not item, id, doc_id, product_id or name.", "--item"),
+    column(
+        "Column of the names of items, if not item, id, doc_id, product_id, sku or name.", "--item"
+    ),
 ]
 FeatureColumns: TypeAlias = Annotated[
     str | None,

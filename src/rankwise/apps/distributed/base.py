@@ -151,8 +151,8 @@ class _BestRows(NamedTuple):
 
 def _best_rows(ranker: PointRanker, X: Any, qid: Any, k: int | None) -> _BestRows:
     # score the block, and keep the best k of each query
-    scores = ranker.predict(X) if X.shape[0] else np.zeros(0)
-    given = np.zeros(len(scores), dtype=np.intp) if qid is None else np.asarray(qid)
+    given = np.zeros(X.shape[0], dtype=np.intp) if qid is None else np.asarray(qid)
+    scores = ranker.predict(X, given) if X.shape[0] else np.zeros(0)
     queries = Queries.of(given, len(scores))
     rows = np.sort(queries.best_first(scores, k))
     return _BestRows(len(scores), rows, scores[rows], given[rows], queries.ids)

@@ -58,14 +58,16 @@ def heat_map(names: Sequence[str], values: FloatArray, description: str) -> Inli
         What the figure shows, read out by screen readers.
     """
     n_items = len(names)
-    cell, left, top = max(9.0, min(28.0, 560.0 / n_items)), 250.0, 30.0
+    cell, top = max(9.0, min(28.0, 560.0 / n_items)), 30.0
     size = max(7.0, min(12.0, cell - 1.0))
+    labels = [f"{i + 1} {short_label(name, LONGEST_NAME)}" for i, name in enumerate(names)]
+    left = 10.0 + 0.55 * size * max(map(len, labels))
     parts = []
-    for i, name in enumerate(names):
+    for i, label in enumerate(labels):
         y = top + cell * i
         parts.append(
             f'<text x="{left - 6.0:.0f}" y="{y + 0.5 * cell + 0.35 * size:.1f}" text-anchor="end" '
-            f'font-size="{size:.1f}">{i + 1} {escape(short_label(name, LONGEST_NAME))}</text>'
+            f'font-size="{size:.1f}">{escape(label)}</text>'
         )
         if i % (1 if cell > 14.0 else 5) == 0:
             parts.append(

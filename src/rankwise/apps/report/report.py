@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from importlib.resources import files
 from os import PathLike
@@ -123,6 +123,7 @@ def make_report(
     item_names: Sequence[Any] | None = None,
     groups: ArrayLike | None = None,
     title: str | None = None,
+    progress: bool = False,
 ) -> Report: ...
 
 
@@ -138,6 +139,7 @@ def make_report(
     groups: ArrayLike | None = None,
     categories: Mapping[str, Leaderboard] | None = None,
     title: str | None = None,
+    progress: bool = False,
 ) -> Report:
     """Make a page about one ranker, or several side by side, or about a leaderboard.
 
@@ -168,6 +170,8 @@ def make_report(
         Leaderboards of parts of the comparisons, such as languages, to show below the whole one.
     title : str, optional
         The title of the page.
+    progress : bool
+        Show a bar for what takes longest: pairs left out, and features shuffled.
 
     Returns
     -------
@@ -204,7 +208,10 @@ def make_report(
         )
     title = title or "Ranking report"
     # scores, measures and unseen pairs that several sections share
-    judged = _checked_models(rankers, X, y, qid, measures, feature_names, item_names, groups)
+    judged = replace(
+        _checked_models(rankers, X, y, qid, measures, feature_names, item_names, groups),
+        is_watched=progress,
+    )
     draw, found = FigureWriter(), evaluations_of(judged)
     unseen = pairs_left_out(judged)
     parts = [

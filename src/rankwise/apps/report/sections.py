@@ -67,6 +67,8 @@ class JudgedModels:
         The name of each item.
     groups : (n_items,), optional
         The group of each item, such as its patient.
+    is_watched : bool
+        Whether somebody waits: parts that take long show a bar.
     """
 
     rankers: Mapping[str, Any]
@@ -78,6 +80,7 @@ class JudgedModels:
     names: tuple[str, ...] | None
     items: Sequence[str]
     groups: NDArray[Any] | None = None
+    is_watched: bool = False
 
     @property
     def qid(self) -> Any:
@@ -409,6 +412,7 @@ def features_section(
         measure=measure,
         n_repeats=3,
         feature_names=judged.names,
+        progress=judged.is_watched,
         random_state=0,
     )
     figures = [
@@ -666,7 +670,7 @@ def _leave_pairs_out(
         few = len(np.unique(judged.groups)) <= FEW_GROUPS
         return leave_pair_out(
             ranker, judged.X, judged.y, judged.groups,
-            n_fits=None if few else MOST_FITS, roc=few, random_state=0,
+            n_fits=None if few else MOST_FITS, roc=few, progress=judged.is_watched, random_state=0,
         )  # fmt: skip
     return leave_pair_out(ranker, judged.X, judged.y, roc=ties == "keep")
 

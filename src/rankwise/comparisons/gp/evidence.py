@@ -339,14 +339,14 @@ def most_probable(
 
 def likelihood_hyperprior(free: Mapping[str, FreeParameter]) -> Hyperprior:
     """Return the hyperprior of the parameters of a likelihood."""
-    prior = Hyperprior.flat(0)
+    parts = [Hyperprior.flat(0)]
     for parameter in free.values():
-        part = Hyperprior.flat(1)
-        if parameter.usual is not None:
+        if parameter.usual is None:
+            parts.append(Hyperprior.flat(1))
+        else:
             median, deviation = parameter.usual
-            part = Hyperprior.from_medians(np.array([median]), np.array([[deviation**2]]))
-        prior = prior.joined_with(part)
-    return prior
+            parts.append(Hyperprior.from_medians(median, deviation**2))
+    return parts[0].joined_with(*parts[1:])
 
 
 class _SearchPoint(NamedTuple):
@@ -423,7 +423,7 @@ def _starting_points(
 
 
 def _has_many_lengths(names: tuple[str, ...]) -> bool:
-    return sum(name.endswith("length_scale") for name in names) > 1
+    return len([name for name in names if name.endswith("length_scale")]) > 1
 
 
 def _shifts(

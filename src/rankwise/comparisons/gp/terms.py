@@ -185,7 +185,7 @@ class Drift(Term):
 
     def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
         """Return that of the kernel, and independent ones of the drift."""
-        own = Hyperprior.from_medians(np.array([1.0, self.usual_time]), np.eye(2))
+        own = Hyperprior.from_medians([1.0, self.usual_time], np.eye(2))
         return self.kernel.hyperprior_on(X, deviation).joined_with(own)
 
     def with_theta(self, theta: FloatArray) -> Self:
@@ -395,10 +395,9 @@ class Covariance(ParametricKernel):
 
     def hyperprior_on(self, X: FloatArray, deviation: float) -> Hyperprior:
         """Return those of all terms, independent of each other."""
-        prior = Hyperprior.flat(0)
-        for term in self.terms:
-            prior = prior.joined_with(term.hyperprior_on(X[:, : self.n_features], deviation))
-        return prior
+        rows = X[:, : self.n_features]
+        parts = [term.hyperprior_on(rows, deviation) for term in self.terms]
+        return Hyperprior.flat(0).joined_with(*parts)
 
     def with_theta(self, theta: FloatArray) -> Self:
         """Return this covariance with other parameters."""

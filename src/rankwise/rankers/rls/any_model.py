@@ -25,7 +25,7 @@ from rankwise.core.checks import (
     missing_cells,
     refuse_unusable_rows,
 )
-from rankwise.core.display import Result, decimals, draw_interval, p_value
+from rankwise.core.display import Result, between, decimals, draw_interval, p_value
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.namespaces import on_device, on_host
 from rankwise.core.params import AtLeast, Count, Share, check_call, checked
@@ -134,9 +134,8 @@ class PairEstimate(Result):
         return {name: [value] for name, value in self.to_dict().items() if name not in parts}
 
     def _cells(self) -> list[list[str]]:
-        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
         head = ["AUC", f"{self.confidence:.0%} interval", "pairs left out"]
-        return [head, [decimals(self.value, 3), interval, str(self.n_pairs)]]
+        return [head, [decimals(self.value, 3), between(self.low, self.high), str(self.n_pairs)]]
 
     def _caption(self) -> str:
         return "Leave-pair-out"
@@ -147,15 +146,14 @@ class PairEstimate(Result):
             self.roc._draw(ax)
             return
         label = f"AUC of unseen pairs, {self.confidence:.0%} interval"
-        draw_interval(ax, self.value, self.low, self.high, label)
-        ax.axvline(0.5, linestyle="--", color="grey")
+        draw_interval(ax, self.value, self.low, self.high, label, chance=0.5)
         ax.set_xlim(0.0, 1.0)
 
     def __str__(self) -> str:
         test = "" if np.isnan(self.pvalue) else f", {p_value(self.pvalue)} by permutations"
         return (
-            f"{decimals(self.value, 3)} ({self.confidence:.0%} interval {decimals(self.low, 3)} to "
-            f"{decimals(self.high, 3)}, {self.n_pairs} pairs left out){test}"
+            f"{decimals(self.value, 3)} ({self.confidence:.0%} interval "
+            f"{between(self.low, self.high)}, {self.n_pairs} pairs left out){test}"
         )
 
     def __repr__(self) -> str:
@@ -196,8 +194,8 @@ class PairDifference(Result):
     pvalue: float
 
     def _cells(self) -> list[list[str]]:
-        interval = f"{decimals(self.low, 3)} to {decimals(self.high, 3)}"
-        row = [f"{self.value:+.3f}", interval, p_value(self.pvalue).removeprefix("p = ")]
+        test = p_value(self.pvalue).removeprefix("p = ")
+        row = [f"{self.value:+.3f}", between(self.low, self.high), test]
         return [["difference", "interval", "p-value"], row]
 
     def _caption(self) -> str:
@@ -205,8 +203,8 @@ class PairDifference(Result):
 
     def _draw(self, ax: Any) -> None:
         """Draw the difference with its interval, next to zero."""
-        draw_interval(ax, self.value, self.low, self.high, "difference of shares in order")
-        ax.axvline(0.0, linestyle="--", color="grey")
+        label = "difference of shares in order"
+        draw_interval(ax, self.value, self.low, self.high, label, chance=0.0)
 
 
 def leave_pair_out(

@@ -1,5 +1,6 @@
 """LightGBM, which grows the trees: loaded when something needs it."""
 
+import sys
 from importlib.util import find_spec
 from typing import Any
 
@@ -8,9 +9,10 @@ from rankwise.core.errors import extra
 
 def lightgbm(what: str) -> Any:
     """Return the library; say what needs it where it is missing."""
-    with extra(what, "lightgbm", "trees"):
-        import lightgbm as library  # noqa: PLC0415
-    return library
+    if sys.modules.get("lightgbm") is None:
+        with extra(what, "lightgbm", "trees"):
+            import lightgbm  # noqa: F401, PLC0415
+    return sys.modules["lightgbm"]
 
 
 def has_lightgbm() -> bool:

@@ -241,6 +241,8 @@ def test_flip_rate_leaves_the_truth_ahead(base, rate):
         InvalidInputError, match="`flip_rate` must be a finite number between 0 and 0.5"
     ):
         WithFlips(base, rate)
+    with pytest.raises(InvalidInputError, match="`flip_rate` must be a finite number"):
+        WithFlips(base).replace(flip_rate=rate)
 
 
 def _central(function, h):

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import rankwise
 from rankwise.apps.cli.options import DataLayout
 from rankwise.core.arrays import FloatArray
 from rankwise.core.display import listed
@@ -165,9 +166,14 @@ def load_ranker(path: Path, *others: type) -> Any:
 
 def refused(path: Path, model: Any) -> ModelFileError:
     """Return the error of a model that a command cannot use."""
+    recommends = isinstance(
+        model,
+        rankwise.RankingFactorization | rankwise.ConditionalRankRLS | rankwise.ConditionalRankRLSCV,
+    )
+    advice = "Use rankwise recommend" if recommends else "Use its methods in Python"
     return ModelFileError(
-        f"{path} must hold a ranker of items with features: it holds a {type(model).__name__}. Use "
-        "its methods in Python."
+        f"{path} must hold a ranker of items with features: it holds a {type(model).__name__}. "
+        f"{advice}."
     )
 
 
@@ -254,22 +260,29 @@ def read_named(
 
 
 def read_raw_named(
-    path: Path, column: str, option: str, like: ItemColumns | None = None
+    path: Path,
+    column: str | None,
+    option: str,
+    like: ItemColumns | None = None,
+    features: Sequence[str] | None = None,
 ) -> tuple[list[str], NDArray[Any], ItemColumns]:
     """Read the names of a table's rows and features that may be text or blank, and how they are.
 
     Parameters
     ----------
-    path, column, option
+    path, column, option, features
         As in `read_named`.
     like
         The columns of another table that is read in the same way.
     """
     table = open_table(path)
-    column = require_column(path, table, column, option)
+    column = table.names[0] if column is None else require_column(path, table, column, option)
     names = ColumnNames.of_file(path, table.names)
-    found = names.without_index(ItemColumns(list(table.names), None, None, column))
-    rules = FeatureRules(names, has_qid=True)
+    asked = list(table.names)
+    if features is not None:
+        asked = [require_column(path, table, name, "features") for name in features]
+    found = names.without_index(ItemColumns(asked, None, None, column))
+    rules = FeatureRules(names, has_qid=True, are_named=features is not None)
     if like is not None:
         kept = [require_column(path, table, name, "features") for name in like.features]
         found = ItemColumns(kept, None, None, column)

@@ -33,7 +33,7 @@ from rankwise.apps.cli.jobs.files import (
     read_data_of,
     read_words,
 )
-from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
+from rankwise.apps.cli.jobs.parameters import is_watched, refuse_alone, values_of
 from rankwise.apps.cli.jobs.recommending import report_of_ratings, scored
 from rankwise.apps.cli.options import DataLayout, column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
@@ -261,18 +261,28 @@ def explain(command: ExplainCommand) -> None:
     print_json({**scores, "lead": found.lead, **shares})
 
 
+MOST_NAMED = 5
+"""Rows of one item that a message names."""
+
+
 def _row(command: ExplainCommand, data: RankingData, flag: str, text: str) -> int:
     """Return the row that a number or the name of an item stands for."""
     names = [] if data.items is None else [str(name) for name in data.items.tolist()]
     if text.isdigit() and int(text) < data.n_items:
         return int(text)
-    if names.count(text) != 1:
-        known = ", or the name of one item" if names else ""
-        raise InvalidInputError(
-            f"{flag} must be a row of {named(command.data)}, 0 to {data.n_items - 1}{known}: got "
-            f"{text}.{hint(text, names)}"
-        )
-    return names.index(text)
+    if names.count(text) == 1:
+        return names.index(text)
+    known = ", or the name of one item" + ("" if names else " from a column of names (--item)")
+    if text in names:
+        rows = [str(row) for row, name in enumerate(names) if name == text]
+        more = f" and {len(rows) - MOST_NAMED} more" if len(rows) > MOST_NAMED else ""
+        advice = f", which stands in the rows {', '.join(rows[:MOST_NAMED])}{more}. Give a row."
+    else:
+        advice = f".{hint(text, names)}"
+    raise InvalidInputError(
+        f"{flag} must be a row of {named(command.data)}, 0 to {data.n_items - 1}{known}: got "
+        f"{text}{advice}"
+    )
 
 
 def report(command: ReportCommand) -> None:
@@ -303,6 +313,7 @@ def report(command: ReportCommand) -> None:
             feature_names=data.feature_names,
             item_names=None if data.items is None else [str(name) for name in data.items],
             groups=_groups_of(loaded[0], command),
+            progress=is_watched(),
         )
     page.save(command.output)
     print(f"Wrote {command.output}.")

@@ -17,7 +17,7 @@ from rankwise.apps.cli.commands import Predict, RankCommand, Recommend, ReportCo
 from rankwise.apps.cli.fit_commands import FitFactorization
 from rankwise.apps.cli.jobs.files import check_target, refused
 from rankwise.apps.cli.jobs.objects import DEFAULT_NUMBER, NamedObjects, best_items
-from rankwise.apps.cli.jobs.parameters import refuse_alone, refuse_if, values_of
+from rankwise.apps.cli.jobs.parameters import is_watched, refuse_alone, refuse_if, values_of
 from rankwise.apps.cli.output import counted, duration, print_json, print_table
 from rankwise.core.errors import DataFileError, InvalidInputError
 from rankwise.io.rankings import RankedItems
@@ -252,4 +252,5 @@ def report_of_ratings(
         table.users,
         measures=command.measure,
         item_names=table.items.astype(str).tolist(),
+        progress=is_watched(),
     )

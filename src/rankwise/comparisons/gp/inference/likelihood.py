@@ -500,7 +500,10 @@ class WithFlips(Around):
     def replace(self, **parameters: float) -> Self:
         """Return the same likelihood with another rate or another base."""
         rate = parameters.pop("flip_rate", self.flip_rate)
-        return unchecked(type(self), base=self.base.replace(**parameters), flip_rate=rate)
+        base = self.base.replace(**parameters)
+        if not 0.0 < rate < 0.5:
+            return type(self)(base, rate)  # which refuses it
+        return unchecked(type(self), base=base, flip_rate=rate)
 
     def without_flips(self) -> Likelihood:
         """Return the base."""

@@ -6,9 +6,10 @@ waits for what another one needs.
 
 import sys
 import time
+from typing import Any
 
 import rankwise
-from rankwise.apps.cli.fit_commands import Fit, FitAuto, RawCommand
+from rankwise.apps.cli.fit_commands import Fit, FitAuto, FitCommand, RawCommand
 from rankwise.apps.cli.jobs.files import AS_NUMBERS, read_words, remember_columns
 from rankwise.apps.cli.jobs.fits.pairwise import fit_best_rls
 from rankwise.apps.cli.jobs.fits.training import FitInput, fit_and_save
@@ -37,9 +38,9 @@ def fit(command: Fit) -> None:
         _search(command, problem)
         return
     measure = asked or (NDCG @ 10 if problem.has_qid else Concordance)
-    for name in ("time", "monotone"):
+    for name in ("time", "folds-by", "monotone"):
         refuse_if(
-            getattr(command, name) is not None,
+            getattr(command, name.replace("-", "_")) is not None,
             f"--{name} must come with queries, and without --validate: one ranking of all items "
             "is linear, and leaves out each of its pairs in turn. Leave it out, or use rankwise "
             "fit auto.",
@@ -69,9 +70,15 @@ def _search(command: RawCommand, problem: FitInput) -> None:
     given["monotone"] = _directions(command.monotone, problem.data)
     ranker = rankwise.AutoRanker(command.measure or usual, **given)
     dates = None if command.time is None else read_words(command.train, command.time, "time")
-    ranker.fit(problem.data.X, **problem.preferences, time=dates)
+    apart = command.folds_by and read_words(command.train, command.folds_by, "folds-by")
+    ranker.fit(problem.data.X, **problem.preferences, time=dates, folds_by=apart)
     ranker.set_params(progress=False)  # of this run, and not of the model
     remember_columns(ranker, problem.data)
+    save_and_report(command, ranker, time.perf_counter() - start)
+
+
+def save_and_report(command: FitCommand, ranker: Any, seconds: float) -> None:
+    """Save a fitted AutoRanker, and print its leaderboard and the honest value."""
     ranker.save(command.output)
     honest = ranker.honest_value_
     if command.json:
@@ -79,8 +86,8 @@ def _search(command: RawCommand, problem: FitInput) -> None:
         if honest.n_queries > 0:
             values = {"value": honest.value, "low": honest.low, "high": honest.high}
         found = {"measure": honest.measure, "n_queries": honest.n_queries, **values}
-        seconds = time.perf_counter() - start
         names = {"ranker": "AutoRanker", "model": str(command.output)}
+        found |= {"unseen": honest.unit, "repeated_share": ranker.repeated_share_}
         reading = list(ranker.reading_)
         print_json({**names, "honest_value": found, "reading": reading, "seconds": seconds})
     else:

@@ -1,10 +1,12 @@
-"""Fits on a Dask cluster, to files that its workers read themselves: RankRLS and LinearRankRLS."""
+"""Fits of linear rankers on a Dask cluster, to files that its workers read themselves."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
 from rankwise.apps.cli.fit_commands import ClusterCommand, Fit, FitLinear, FitRLS
 from rankwise.apps.cli.jobs.files import check_target, reading_options
+from rankwise.apps.cli.jobs.fits.automatic import save_and_report
 from rankwise.apps.cli.jobs.fits.pairwise import fitted_linear, linear_ranker
 from rankwise.apps.cli.jobs.fits.training import (
     LEFT_OUT,
@@ -14,20 +16,21 @@ from rankwise.apps.cli.jobs.fits.training import (
 )
 from rankwise.apps.cli.jobs.parameters import refuse_both, refuse_idle, refuse_if, values_of
 from rankwise.apps.cli.parameters import flag_of
+from rankwise.apps.distributed.automatic import DaskAutoRanker
 from rankwise.apps.distributed.base import DaskRanker
 from rankwise.apps.distributed.closed_form import DaskRankRLS, DaskRankRLSCV
 from rankwise.apps.distributed.engine import client_of
 from rankwise.apps.distributed.linear import DaskLinearRankRLS
-from rankwise.measures.graded import NDCG
-from rankwise.measures.registry import parse_measure
 from rankwise.rankers.rls.rank_rls import RankRLS
 from rankwise.rankers.rls.rank_rls_cv import RankRLSCV
 
 
 def fit(command: Fit) -> None:
-    """Fit RankRLS with the best alpha by NDCG @ 10, or by the given measure."""
-    measure = NDCG @ 10 if command.measure is None else parse_measure(command.measure)
-    _fit_on_cluster(command, DaskRankRLSCV(measure=measure), _chosen_by_queries, {})
+    """Fit the linear families of AutoRanker, and report what it says."""
+    _refuse_what_is_idle(command, {"--group": command.group is not None})
+    start = time.perf_counter()
+    ranker = _learned(command, DaskAutoRanker(command.measure or "NDCG @ 10"))
+    save_and_report(command, ranker, time.perf_counter() - start)
 
 
 def fit_rls(command: FitRLS) -> None:
@@ -76,6 +79,11 @@ def _fit_on_cluster(
     idle
         Options that have no effect on a cluster, and whether they were given.
     """
+    _refuse_what_is_idle(command, idle)
+    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)))
+
+
+def _refuse_what_is_idle(command: ClusterCommand, idle: dict[str, bool]) -> None:
     refuse_both(command, "workers", "cluster")
     for option, is_given in {"--validate": command.validate is not None, **idle}.items():
         refuse_if(
@@ -84,7 +92,6 @@ def _fit_on_cluster(
             "scores of the files and hold out some of their queries. Leave one of them out.",
         )
     check_target(command.output)
-    fit_and_save(command, None, lambda: fitted(_learned(command, ranker)))
 
 
 def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:

@@ -137,7 +137,8 @@ def _report(
     )
     for one in [conditions, *([] if items is conditions else [items])]:
         if one.is_raw:
-            print(f"Read {one.path}: {'; '.join(described(one.columns))}. {AS_NUMBERS}")
+            said = "; ".join(described(one.columns, ["items"]))
+            print(f"Read {one.path}: names from {one.columns.item!r}; {said}. {AS_NUMBERS}")
     print(f"Trained {type(ranker).__name__}(alpha={alpha:g}) on {objects} in {duration(seconds)}.")
     if chosen:
         measure = repr(ranker.path_.measure)
