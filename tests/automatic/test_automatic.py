@@ -772,6 +772,90 @@ def test_a_single_feature_is_a_family_with_a_direction():
         families._single(wide)
 
 
+def test_the_value_of_each_feature_by_itself_is_that_of_its_order(monkeypatch):
+    X, y, qid = drawn(n_queries=20)
+    X = np.round(X, 1)  # with ties
+    trial = AutoRanker(MEASURE, cv=3)._trial(X, TrainingData.of(len(y), y, qid), np.inf)
+    monkeypatch.setattr(families, "BLOCK_CELLS", len(y) + 1)  # feature by feature
+    for sign, values in zip((1.0, -1.0), trial.column_values, strict=True):
+        np.testing.assert_array_equal(values, trial.values(sign * X.T))
+    means = trial.column_values.mean(axis=2)
+    best = trial.best_column
+    assert means[int(best.is_down), best.at] == means.max() == best.value
+    # the family does not work them out again
+    for path, values in zip(families._single(trial), trial.column_values, strict=True):
+        np.testing.assert_array_equal(path.values, values)
+
+
+def test_what_learns_the_same_functions_as_a_family_far_behind_is_not_tried():
+    X, y, qid = drawn(n_queries=120)
+    X = X - X.mean(axis=0)
+    y = np.digitize(np.abs(X[:, 1]), [0.15, 0.35]).astype(float)  # which no line ranks
+    ranker = AutoRanker(MEASURE, cv=3, time_budget=None).fit(X, y, qid=qid)
+    notes = {entry.name: entry.note for entry in ranker.leaderboard_.entries if entry.note}
+    assert {"RankSVM", "linear DORM"} <= set(notes) <= {"RankSVM", "linear DORM", "Gaussian DORM"}
+    assert "linear RankRLS is " in notes["RankSVM"]
+    assert all(note.endswith("standard errors behind the best") for note in notes.values())
+
+
+@pytest.mark.parametrize("kind", ["text", "again", "in time", "items"])
+def test_what_few_items_are_measured_by_has_not_seen_their_grades(kind, monkeypatch):
+    """Scores of held-out items stay the same whatever their grades, choices included."""
+    X, y, qid = drawn(n_queries=15)
+    rows = as_table(X, 0.0 * y) if kind == "text" else X
+    time = qid if kind == "in time" else None
+    item = np.arange(len(y)) % 97 if kind == "again" else None
+    given = None if kind == "items" else qid
+    found, measure = [], AutoRanker._unseen_by_repeats
+
+    def keep(self, rows, trial, *others):
+        found.append((measure(self, rows, trial, *others), trial.folds))
+        return found[-1][0]
+
+    monkeypatch.setattr(AutoRanker, "_unseen_by_repeats", keep)
+    rng = np.random.default_rng(5)
+    first = AutoRanker(MEASURE, time_budget=None).fit(rows, y, qid=given, time=time, folds_by=item)
+    ((before, folds),) = found
+    rounds = folds.merged(auto_ranker.N_REPEATS).rounds
+    assert first.n_repeats_ == len(rounds)
+    kept, out = rounds[-1]
+    if item is not None:
+        assert not set(item[kept]) & set(item[out])
+    grades = y.copy()
+    grades[out] = rng.permutation(y[out])
+    AutoRanker(MEASURE, time_budget=None).fit(rows, grades, qid=given, time=time, folds_by=item)
+    after, _ = found[1]
+    place = np.searchsorted(np.flatnonzero(folds.fold >= 0), out)
+    np.testing.assert_array_equal(after[place], before[place])
+    assert not np.isnan(before[place]).any()
+
+
+def test_a_choice_by_few_queries_that_was_not_measured_by_itself_is_said(monkeypatch):
+    X, y, qid = drawn(n_queries=15)
+    ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+    assert ranker.n_repeats_ == 5
+    assert "was not repeated" not in ranker.report()
+    short = AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid)
+    assert short.n_repeats_ == 0
+    assert "The search was not repeated without each part" in short.report()
+    # Ctrl-C in a repeat keeps the ranker and what is known of it
+    fits, search = [], AutoRanker._search
+
+    def interrupted(self, trial):
+        fits.append(trial)
+        if len(fits) == 3:
+            self.progress = lambda step: step.iteration == 1 and signal.raise_signal(signal.SIGINT)
+        return search(self, trial)
+
+    monkeypatch.setattr(AutoRanker, "_search", interrupted)
+    stopped = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+    assert len(fits) == 3
+    assert (stopped.n_repeats_, stopped.ending_reason_) == (0, "interrupted")
+    np.testing.assert_array_equal(stopped.predict(X, qid=qid), ranker.predict(X, qid=qid))
+    large = drawn(n_queries=130)
+    assert AutoRanker(MEASURE, time_budget=None).fit(*large[:2], qid=large[2]).n_repeats_ == 0
+
+
 def test_few_items_are_held_out_in_more_folds():
     for n_queries, n_folds in ((40, 10), (1000, 5), (2000, 3)):
         X, y, qid = drawn(n_queries=n_queries)

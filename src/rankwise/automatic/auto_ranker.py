@@ -11,6 +11,7 @@ from typing import Annotated, Any, Never, Self, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.automatic.board import Board, try_family
@@ -45,6 +46,7 @@ from rankwise.core.errors import (
     ConvergenceWarning,
     FeatureScaleWarning,
     InvalidInputError,
+    RankwiseError,
 )
 from rankwise.core.namespaces import memory_of_host, on_host
 from rankwise.core.params import Advice, CheckedWith, Count, Positive, RandomSeed, checked
@@ -73,6 +75,16 @@ LEAST_ITEMS = 3
 
 HELD_OUT = 0.1
 """Share of the queries that are held out of large tables."""
+
+FEW_ITEMS, N_REPEATS = 1_000, 5
+"""Number of items below which the whole search is repeated, so many times, to measure the choice:
+experiments/auto_honest.py finds no bias above that would need it."""
+
+FEW_QUERIES = 100
+"""Number of queries below which a value that needed repeats and has none may be too high."""
+
+GIVEN = ("n_features_in_", "feature_names_in_", "zero_based_")
+"""What is known of the features before anything is learned."""
 
 SHARE_OF_MEMORY = 0.5
 """Share of the memory of the machine that is used if nothing is said."""
@@ -104,7 +116,8 @@ class AutoRanker(SumOfRankers):
     parts that were held out, and measured on parts that are later still.
 
     To estimate how good it is, for each fold the other folds choose settings and weights again, and
-    their choice is measured on this fold. The mean over all queries is `honest_value_`.
+    their choice is measured on this fold. The mean over all queries is `honest_value_`. With fewer
+    than 1,000 items, the whole search is repeated without each fifth of the queries.
 
     Parameters
     ----------
@@ -163,7 +176,11 @@ class AutoRanker(SumOfRankers):
     is_of_comparisons_ : bool
         Whether it learned from `pairs`.
     repeated_share_ : float
-        The share of the rows whose item, in the sense of `folds_by`, stands in several queries.
+        The share of the rows whose features, as far as those differ inside queries, stand in
+        several queries.
+    n_repeats_ : int
+        How often everything was repeated without a part of the queries, to measure the choice; 0
+        where there are many items, or where time or Ctrl-C ended it.
     n_queries_, fitted_with_qid_, n_features_in_, feature_names_in_
         As in `RankRLS`.
 
@@ -206,6 +223,7 @@ class AutoRanker(SumOfRankers):
     ending_reason_: str
     is_of_comparisons_: bool
     repeated_share_: Annotated[float, Finite()]
+    n_repeats_: Counted
     next_query_: NextQuery | None
 
     def __init__(
@@ -263,13 +281,12 @@ class AutoRanker(SumOfRankers):
             X that holds them. Every choice is then made on later queries than were learned from,
             and `honest_value_` measured on later ones still. Queries of the same date stay
             together, and a query is as late as the latest of its items.
-        folds_by : (n_items,) or str, optional
+        folds_by : (n_items,), str or True, optional
             What must be new in held-out queries, such as the item or the user of each row; or the
-            column of X that holds it. Queries that share a value are held out together or, if
-            nearly all do, without learning from rows of their values in other queries. By default
-            rows with the same features, as far as those differ inside queries, are such an item if
-            they stand in several queries and enough is left without them; give the queries to hold
-            out queries of known items.
+            column of X that holds it. True takes rows with the same features, as far as those
+            differ inside queries, for the same item. Queries that share a value are held out
+            together or, if nearly all do, without learning from rows of their values in other
+            queries. By default queries are held out as they are: they may hold known items.
         pairs : (n_pairs, 2), or comparisons by name as in `read_comparisons`, optional
             Comparisons in place of `y`: rows of X, winner first. RankRLS, RankSVM, `PreferenceGP`
             and trees are then chosen among and added up by the log-loss of held-out comparisons,
@@ -305,30 +322,102 @@ class AutoRanker(SumOfRankers):
                 f"{data.n_items}. Give more items."
             )
         days = None if dates is None else _days(on_host(dates), data.n_items)
-        # encode categories, fill blanks, draw the folds
-        self.preparation_, prepared_rows = fit_preparation(rows, data, crosses=True)
-        new = None if apart is None else NewItems.of_values(on_host(apart), data)
-        if new is None and data.has_qid and days is None:
+        new = None
+        if data.has_qid or apart is True:
             new = NewItems.of_rows(rows, data)  # rows with the same features are the same item
         self.repeated_share_ = 0.0 if new is None else new.repeated_share
-        trial = given._trial(prepared_rows, data, deadline, days, new)
+        if apart is not True:
+            new = None if apart is None else NewItems.of_values(on_host(apart), data)
+        self._fit_scored(rows, data, deadline, days, new, repeats=data.n_items < FEW_ITEMS)
+        self._remember(data)
+        return self
+
+    def _fit_scored(
+        self,
+        rows: NDArray[Any],
+        data: TrainingData,
+        deadline: float,
+        days: FloatArray | None,
+        new: NewItems | None,
+        *,
+        repeats: bool,
+    ) -> None:
+        """Choose among families by the measure on held-out queries.
+
+        Parameters
+        ----------
+        rows, data
+            What was given.
+        deadline : float
+            When to stop.
+        days : (n_items,), optional
+            When each item was ranked.
+        new : NewItems, optional
+            What must be new in held-out queries.
+        repeats : bool
+            Whether to repeat all of it without each part of the queries, to measure the choice.
+        """
+        # encode categories, fill blanks, draw the folds
+        self.preparation_, prepared_rows = fit_preparation(rows, data, crosses=True)
+        trial = checked(self)._trial(prepared_rows, data, deadline, days, new)
         crosses = tuple(crosses_of(self.preparation_))
         trial = replace(trial, monotone=self._directions(), crosses=crosses)
         # for each fold, rows that were encoded without its scores
         without = prepared_without(self.preparation_, rows, data, trial.folds)
         trial = replace(trial, without=tuple(replace(trial, X=part) for part in without))
-        self._decide(partial(self._search, trial))
-        self._remember(data)
-        return self
+        again = partial(self._unseen_by_repeats, rows, trial, days, new) if repeats else None
+        self._decide(partial(self._search, trial), again)
 
-    def _decide(self, search: Callable[[], Any]) -> None:
-        """Try the families on the same folds, then choose, fit and measure."""
+    def _unseen_by_repeats(
+        self, rows: NDArray[Any], trial: Trial, days: FloatArray | None, new: NewItems | None
+    ) -> FloatArray | None:
+        """Return scores of the judged items by all that is done without their part of the queries.
+
+        Models of the other folds have learned from a fold that is held out, and few queries look
+        alike by chance: what is chosen by these models' values knows something of the fold. Only
+        a search that never saw it does not. None if time or Ctrl-C ended it.
+        """
+        data, scores = trial.data, np.full(trial.data.n_items, np.nan)
+        rounds = trial.folds.merged(N_REPEATS).rounds
+        for kept, out in rounds[1:] if trial.folds.is_forward else rounds:
+            part = clone(self).set_params(progress=False)
+            vars(part).update({k: v for k, v in vars(self).items() if k in GIVEN})
+            part.cv = min(part.cv or N_REPEATS, N_REPEATS)
+            new_of_part = None if new is None else replace(new, item=new.item[kept])
+            days_of_part = None if days is None else days[kept]
+            try:
+                part._fit_scored(
+                    rows[kept],
+                    data.take(kept),
+                    trial.deadline,
+                    days_of_part,
+                    new_of_part,
+                    repeats=False,
+                )
+            except RankwiseError:  # too little is left to choose by
+                return None
+            if part.ending_reason_ != "done":
+                if part.ending_reason_ == "interrupted":
+                    self.ending_reason_ = "interrupted"
+                return None
+            scores[out] = part._summed(rows[out], data.take(out).queries)
+        self.n_repeats_ = len(rounds)
+        return scores[trial.judged_rows]
+
+    def _decide(
+        self, search: Callable[[], Any], again: Callable[[], FloatArray | None] | None = None
+    ) -> None:
+        """Try the families on the same folds, then choose, fit and measure.
+
+        ``again`` returns scores by searches that have not seen the items, or None.
+        """
+        self.n_repeats_ = 0
         with arrays_between_steps(), warnings.catch_warnings():
             for category in (ConvergenceWarning, FeatureScaleWarning):
                 warnings.simplefilter("ignore", category)
             board = search()
             try:
-                self._conclude(board)
+                self._conclude(board, again)
             except KeyboardInterrupt:  # what is fitted by now has to do
                 self.ending_reason_ = "interrupted"
                 self._conclude(board.of_fitted())
@@ -424,7 +513,7 @@ class AutoRanker(SumOfRankers):
         """
         return self.fitted_with_qid_ or not self.is_of_comparisons_
 
-    def _conclude(self, board: Any) -> None:
+    def _conclude(self, board: Any, again: Callable[[], FloatArray | None] | None = None) -> None:
         """Choose and weigh families, fit them to all data, and measure the choice.
 
         The board is one of queries or of comparisons.
@@ -434,6 +523,9 @@ class AutoRanker(SumOfRankers):
         self.leaderboard_ = board.leaderboard(choice)
         # value of the choice on queries that it was not chosen by
         scores = board.unseen_scores()
+        if again is not None and not np.isnan(scores).all() and self.ending_reason_ == "done":
+            repeated = again()
+            scores = scores if repeated is None else repeated
         unseen = board.unseen_values(scores)
         self.next_query_ = board.next_query(scores, unseen)
         self.honest_value_ = board.honest_value(unseen)
@@ -514,7 +606,7 @@ class AutoRanker(SumOfRankers):
                 for number, family in enumerate(FAMILIES):
                     if self._is_over(board, on_step, number, family):
                         break
-                    board.tried.append(try_family(family, trial, memory))
+                    board.tried.append(try_family(family, board, memory))
             except KeyboardInterrupt:
                 if not board.known:
                     raise
@@ -573,6 +665,7 @@ class AutoRanker(SumOfRankers):
                 endings[self.ending_reason_],
                 "The table's values are of settings chosen on the same queries: trust the first "
                 "line.",
+                *self._said_of_few(),
                 *self._said_of_time(),
                 *self._said_of_repeats(),
             ]
@@ -597,23 +690,25 @@ class AutoRanker(SumOfRankers):
             "measure on later queries than were learned from."
         ]
 
-    def _said_of_repeats(self) -> list[str]:
-        """Say whether held-out queries hold items that were learned from."""
-        repeated = f"{self.repeated_share_:.0%} of the rows stand in several queries"
-        if self.honest_value_.unit.endswith(OF_NEW_ITEMS):
-            return [
-                f"{repeated}. Nothing was learned from the rows of held-out queries, wherever they "
-                "stand: the values are those of queries of new items. For queries of known items, "
-                "name the queries as `qid` and as `folds_by` (--qid and --folds-by)."
-            ]
-        if self.honest_value_.unit.endswith(OF_NEW_GROUPS) or (
-            self.repeated_share_ < LEAST_REPEATED
-        ):
+    def _said_of_few(self) -> list[str]:
+        """Say that the choice among many settings by few queries was not measured on its own."""
+        if self.n_repeats_ > 0 or not 0 < self.honest_value_.n_queries < FEW_QUERIES:
             return []
         return [
-            f"{repeated}, too many to learn without those of held-out queries: the values are "
-            "those of queries of known items, and may be too high for new ones. Hold queries of "
-            "new items out, and evaluate them."
+            "The search was not repeated without each part of these few queries: the first line "
+            "may be slightly too high."
+        ]
+
+    def _said_of_repeats(self) -> list[str]:
+        """Say whether held-out queries hold items that were learned from."""
+        if self.honest_value_.unit.endswith((OF_NEW_ITEMS, OF_NEW_GROUPS)):
+            return ["Nothing was learned from what is named as new in held-out queries."]
+        if self.repeated_share_ < LEAST_REPEATED:
+            return []
+        return [
+            f"{self.repeated_share_:.0%} of the rows stand in several queries: the values are "
+            "those of queries that hold known items as often. For queries of new items, which are "
+            "harder, name the item as `folds_by` (--folds-by)."
         ]
 
     def _columns_of_dates(self) -> list[str]:

@@ -9,7 +9,13 @@ from typing import Self, final
 import numpy as np
 import scipy
 
-from rankwise.automatic.families import MANY_CELLS, Family, SettingsPath, Trial, judged_groups
+from rankwise.automatic.families import (
+    MANY_CELLS,
+    Family,
+    SettingsPath,
+    Trial,
+    judged_groups,
+)
 from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.core.arrays import BoolArray, FloatArray
@@ -24,6 +30,9 @@ LEAST_QUERIES = 10
 
 LEAST_SHARE = 0.25
 """Families whose likelihood is below this share of the best one's count as worse than it."""
+
+FAR_BEHIND = 3.0
+"""Standard errors behind the best family so far from which no more of the same kind is tried."""
 
 LEAST_WEIGHT = 0.05
 """Families with less than this share of the largest weight are left out of the sum."""
@@ -61,7 +70,7 @@ class Tried:
 
     def of_rows(self, among: BoolArray, trial: Trial) -> Self:
         """Return the same of some of the judged items, which are those of a trial."""
-        paths = tuple(replace(p, scores=p.scores[:, among]) for p in self.paths)
+        paths = tuple(replace(p, scores=p.scores[:, among], values=None) for p in self.paths)
         return replace(self, paths=paths, values=tuple(trial.values(p.scores) for p in paths))
 
 
@@ -73,9 +82,9 @@ def _smoothed(means: FloatArray, *, is_grid: bool) -> FloatArray:
     return np.mean([known[:-2], known[1:-1], known[2:]], axis=0)
 
 
-def try_family(family: Family, trial: Trial, memory: int) -> Tried:
+def try_family(family: Family, board: Board, memory: int) -> Tried:
     """Search a family; if it does not suit the data, note why instead of raising."""
-    start = time.perf_counter()
+    start, trial = time.perf_counter(), board.trial
     n_items, n_features = trial.X.shape
     needed = (1 + len(trial.without)) * n_items * family.bytes_per_item(n_features)
     if any(trial.monotone) and not family.is_monotone:
@@ -83,12 +92,18 @@ def try_family(family: Family, trial: Trial, memory: int) -> Tried:
     if trial.folds.is_at_once and not family.is_quick:
         note = f"not tried: more than {MANY_CELLS:,} cells (set `cv` to try it)"
         return Tried(family, 0.0, note=note)
+    behind = board.behind(family.like)
+    if behind > FAR_BEHIND:
+        note = f"not tried: {family.like} is {behind:.1f} standard errors behind the best"
+        return Tried(family, 0.0, note=note)
     if needed > memory:
         return Tried(family, 0.0, note=f"not tried: needs {needed >> 20} MiB")
     try:
         rows = trial.judged_rows
         paths = tuple(replace(path, scores=path.scores[:, rows]) for path in family.search(trial))
-        values = tuple(trial.values(path.scores) for path in paths)
+        values = tuple(
+            trial.values(path.scores) if path.values is None else path.values for path in paths
+        )
     except RankwiseError as error:
         seconds = time.perf_counter() - start
         return Tried(family, seconds, note=f"not tried: {str(error).splitlines()[0]}")
@@ -139,6 +154,18 @@ class Board:
             e if e.note or e.family.name in fitted else replace(e, note=note) for e in self.tried
         ]
         return replace(self, tried=tried)
+
+    def behind(self, name: str) -> float:
+        """Return by how many standard errors a family is behind the best one so far."""
+        weight = self.trial.query_weight
+        values = {}
+        for entry in self.known:
+            path, setting = entry.best(weight)
+            values[entry.family.name] = entry.values[path][setting]
+        if name not in values:
+            return 0.0
+        best = max(values.values(), key=lambda v: float(weighted_mean(v, weight)))
+        return float(standard_errors_behind(np.stack([best, values[name]]), weight)[1])
 
     def best_value(self, tried: list[Tried]) -> float:
         """Return the best mean value of some families, in the measure's own direction."""
@@ -369,15 +396,19 @@ def likelihood_shares(values: FloatArray, weight: FloatArray) -> FloatArray:
     weight : (n_queries,)
         The weights of the queries.
     """
-    # deficit of each family to the best one, query by query
+    t = standard_errors_behind(values, weight)
+    # relative likelihood that the deficit is 0, by its t-value
+    shares = np.exp(-0.5 * np.square(np.maximum(t, 0.0)))
+    shares[shares < LEAST_SHARE] = 0.0
+    return shares / shares.sum()
+
+
+def standard_errors_behind(values: FloatArray, weight: FloatArray) -> FloatArray:
+    """Return by how many standard errors each row of values is behind the best one, (n_rows,)."""
     best = values[int(np.nanargmax(weighted_mean(values, weight)))]
     known = (weight > 0.0) & ~np.isnan(best)
     share = weight[known] / weight[known].sum()
     deficit = np.nan_to_num(best - values)[:, known]
     mean = deficit @ share
     error = np.sqrt(np.square((deficit - mean[:, None]) * share).sum(axis=1))
-    # relative likelihood that the deficit is 0, by its t-value
-    t = np.divide(mean, error, out=np.zeros(len(mean)), where=error > 0.0)
-    shares = np.exp(-0.5 * np.square(np.maximum(t, 0.0)))
-    shares[shares < LEAST_SHARE] = 0.0
-    return shares / shares.sum()
+    return np.divide(mean, error, out=np.zeros(len(mean)), where=error > 0.0)

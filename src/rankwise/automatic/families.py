@@ -51,6 +51,9 @@ KERNEL_DORM_CS = (0.01, 0.3)
 MANY_CELLS = 10_000_000
 """Number of cells from which a table is large: only the quickest families are tried."""
 
+BLOCK_CELLS = 2_000_000
+"""Cells of features that are judged at a time."""
+
 STAGE = 10
 """Trees per stage."""
 
@@ -298,17 +301,21 @@ class Trial:
         return found[self.judged_rows]
 
     @cached_property
+    def column_values(self) -> FloatArray:
+        """The values of each feature, up and down, (2, n_features, n_judged)."""
+        step = max(BLOCK_CELLS // max(len(self.grades), 1), 1)
+        starts = range(0, self.X.shape[1], step)
+        blocks = (np.ascontiguousarray(self.columns[:, k : k + step].T) for k in starts)
+        return np.concatenate([(self.values(up), self.values(-up)) for up in blocks], axis=1)
+
+    @cached_property
     def best_column(self) -> SingleFeature:
         """The feature that ranks best by itself, up or down."""
-        best: SingleFeature | None = None
-        for j, column in enumerate(self.columns.T):
-            both = self.values(np.stack([column, -column]))
-            means = np.nan_to_num(weighted_mean(both, self.query_weight), nan=-np.inf)
-            down = int(means.argmax())
-            if best is None or means[down] > best.value:
-                best = SingleFeature(j, bool(down), float(means[down]), both[down])
-        assert best is not None
-        return best
+        means = weighted_mean(self.column_values, self.query_weight)
+        means = np.nan_to_num(means, nan=-np.inf)
+        j = int(means.max(axis=0).argmax())
+        down = int(means[:, j].argmax())
+        return SingleFeature(j, bool(down), float(means[down, j]), self.column_values[down, j])
 
     def pipeline(self, kind: FeatureSet, ranker: Ranker) -> RankerPipeline:
         """Put transformers before a ranker that was fitted to their output."""
@@ -339,11 +346,14 @@ class SettingsPath:
         Takes the number of a setting and returns a ranker fitted to all items.
     is_grid : bool
         Whether settings follow each other, so that neighbours are nearly as good.
+    values : (n_settings, n_judged), optional
+        Their values in every query, if they are known already.
     """
 
     scores: FloatArray
     fit: Callable[[int], RankerPipeline]
     is_grid: bool = True
+    values: FloatArray | None = None
 
 
 Search: TypeAlias = Callable[[Trial], list[SettingsPath]]
@@ -366,6 +376,9 @@ class Family:
         Whether its scores can be held to rise or to fall in a feature.
     is_quick : bool
         Whether it is tried on large tables.
+    like : str
+        The family that learns the same functions in closed form. If that one is far behind, this
+        one would be too.
     """
 
     name: str
@@ -373,6 +386,7 @@ class Family:
     bytes_per_item: Callable[[int], int]
     is_monotone: bool = False
     is_quick: bool = False
+    like: str = ""
 
 
 def _least_squares(kind: FeatureSet, ties: Sequence[Ties], *, gaussian: bool = False) -> Search:
@@ -523,11 +537,11 @@ def _single(trial: Trial) -> list[SettingsPath]:
         raise InvalidInputError(f"there are more than {MANY_CELLS:,} cells to look at one by one.")
     ranks = ranks_within_queries(columns, trial.judged).T
     found = []
-    for sign in (1.0, -1.0):
+    for sign, values in zip((1.0, -1.0), trial.column_values, strict=True):
         scores = np.full((len(ranks), trial.data.n_items), np.nan)
         scores[:, trial.judged_rows] = sign * ranks
         fit = partial(_fit_single, trial, sign)
-        found.append(SettingsPath(scores, fit, is_grid=False))
+        found.append(SettingsPath(scores, fit, is_grid=False, values=values))
     return found
 
 
@@ -646,13 +660,13 @@ FAMILIES = (
     SINGLE_FEATURE,
     Family("linear RankRLS with ranks", _least_squares("ranked", ["drop", "keep"]), _row_bytes,
            is_quick=True),
-    Family("RankSVM", _hinge("scaled"), _row_bytes),
+    Family("RankSVM", _hinge("scaled"), _row_bytes, like="linear RankRLS"),
     Family("Gaussian RankRLS", _least_squares("scaled", ["drop"], gaussian=True),
            _kernel_bytes),
     Family("Gaussian RankRLS with ranks",
            _least_squares("ranked", ["keep"], gaussian=True), _kernel_bytes),
-    Family("linear DORM", _direct(gaussian=False), _row_bytes),
-    Family("Gaussian DORM", _direct(gaussian=True), _kernel_bytes),
+    Family("linear DORM", _direct(gaussian=False), _row_bytes, like="linear RankRLS"),
+    Family("Gaussian DORM", _direct(gaussian=True), _kernel_bytes, like="Gaussian RankRLS"),
     Family("lambdarank trees with ranks", _trees("lambdarank"), _row_bytes, True),
 )  # fmt: skip
 """In the order of their cost, but trees come second, so that a short search has tried some."""

@@ -145,6 +145,12 @@ class Folds:
         """Return the items of each fold."""
         return [np.flatnonzero(self.fold == k) for k in range(self.n_folds)]
 
+    def merged(self, n_folds: int) -> Self:
+        """Return at most so many folds, each of several; folds in time stay as they are."""
+        if self.is_forward or self.n_folds <= n_folds:
+            return self
+        return replace(self, fold=np.where(self.fold < 0, -1, self.fold % n_folds), n_folds=n_folds)
+
     def of_components(self, component: IntArray) -> IntArray:
         """Return the fold of each component; refuse a fold that cuts a component in two.
 
