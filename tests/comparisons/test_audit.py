@@ -192,6 +192,13 @@ def test_a_judge_of_most_answers_who_decides_the_order_is_flagged():
     assert finding.rows[0]["tau"] < 0.0
 
 
+def test_equal_budgets_are_said_as_one_number():
+    rows = [(a, b, outcome) for a, b in ("xy", "yz", "zx") for outcome in (1, 0, -1)]
+    finding = leaderboard(rows, random_state=0).audit()["uneven budgets"]
+    assert finding.said == "every item has 6 answers"
+    assert not finding.is_flagged
+
+
 def test_groups_and_short_budgets_are_flagged():
     games = [("a", "b"), ("b", "c"), ("c", "a")] * 50 + [("a", "d"), ("x", "y")]
     audit = leaderboard(games, random_state=0).audit()

@@ -100,7 +100,7 @@ class DaskAutoRanker(DaskRanker):
     >>> from rankwise.apps.distributed import DaskAutoRanker
     >>> rng = np.random.default_rng(0)
     >>> X, qid = rng.normal(size=(600, 4)), np.repeat(np.arange(60), 10)
-    >>> y = np.round(X[:, 0] + 0.5 * rng.normal(size=600))
+    >>> y = np.clip(np.round(X[:, 0] + 0.5 * rng.normal(size=600)), 0.0, None)
     >>> rows = da.from_array(X, chunks=(150, 4))
     >>> ranker = DaskAutoRanker().fit(rows, y, qid=qid)
     >>> ranker.ranker_.honest_value_.value > 0.8

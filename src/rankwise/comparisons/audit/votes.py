@@ -158,6 +158,8 @@ def budgets(seen: Evidence) -> Finding:
     middle = float(np.median(answers))
     short = np.flatnonzero(answers < SHORT_BUDGET * middle)
     said = f"items have {answers.min():g} to {answers.max():g} answers, {middle:g} in the middle"
+    if answers.min() == answers.max():
+        said = f"every item has {middle:g} answers"
     if len(short):
         said += f"; {len(short)} have less than a tenth of that: {_listed(names[short])}"
     return Finding(
