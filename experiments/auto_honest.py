@@ -99,9 +99,10 @@ WORLDS: dict[str, World] = {
 
 
 def fitted(name: str, X: np.ndarray, y: np.ndarray, qid: np.ndarray) -> AutoRanker:
-    """Return a ranker, in time where the world says so: queries follow each other by their days."""
+    """Return a ranker, in time or on new items where the world says so."""
     time = X[:, 5] if name.endswith("in time") else None
-    return AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid, time=time)
+    folds_by = True if name.startswith("items in") else None
+    return AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid, time=time, folds_by=folds_by)
 
 
 def _errors(name: str, n_queries: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,4 +1,4 @@
-"""Items that stand in several queries are held out everywhere at once."""
+"""Items that stand in several queries are said, and held out everywhere at once if wanted."""
 
 import numpy as np
 import pandas as pd
@@ -93,39 +93,45 @@ def test_queries_of_one_user_are_held_out_together():
 
 def test_the_honest_value_is_that_of_new_items():
     X, y, qid, item = repeated(60, 200)
-    ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+    ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid, folds_by=True)
     fresh = repeated(300, 2000, seed=1)
     scores = ranker.predict(fresh[0], qid=fresh[2])
     chance = evaluate(fresh[1], scores, fresh[2], MEASURE).mean[0]
     honest = ranker.honest_value_
     assert honest.low < chance < honest.high
     assert honest.unit == "queries of new items"
-    assert "of the rows stand in several queries. Nothing was learned" in ranker.report()
+    assert "Nothing was learned from what is named as new" in ranker.report()
     by_name = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid, folds_by=item)
     assert by_name.honest_value_.value == honest.value
     assert by_name.honest_value_.unit == "queries of new groups"
-    # a model knows items again
-    known = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid, folds_by=qid)
-    assert known.honest_value_.unit == "queries"
-    assert known.honest_value_.value > honest.value + 0.1
 
 
-def test_where_all_items_are_in_all_queries_it_is_said():
+def test_by_default_new_queries_may_hold_known_items():
+    X, y, qid, _ = repeated(60, 200)
+    ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
+    honest = ranker.honest_value_
+    assert honest.unit == "queries"
+    again = repeated(300, 200)  # other queries from the same stock
+    new = again[2] >= 60
+    scores = ranker.predict(again[0][new], qid=again[2][new])
+    known = evaluate(again[1][new], scores, again[2][new], MEASURE).mean[0]
+    assert honest.low < known < honest.high
+    assert "of the rows stand in several queries: the values are those of" in ranker.report()
+
+
+def test_where_all_items_are_in_all_queries_nothing_is_left_to_learn_from():
     X, y, qid, item = repeated(60, 20)
     ranker = AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid)
-    assert ranker.honest_value_.unit == "queries"
     assert ranker.repeated_share_ > 0.99
-    report = ranker.report()
-    assert "of the rows stand in several queries, too many" in report
-    assert "may be too high for new ones" in report
-    with pytest.raises(InvalidInputError, match=f"leave at least {LEAST_KEPT:.0%} of the rows"):
-        AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid, folds_by=item)
+    for named in (item, True):
+        with pytest.raises(InvalidInputError, match=f"leave at least {LEAST_KEPT:.0%} of the"):
+            AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid, folds_by=named)
 
 
 def test_text_is_encoded_without_held_out_items():
     X, y, qid, item = repeated(60, 200)
     table = np.column_stack([X.astype(object), np.array([f"name {k}" for k in item], object)])
-    ranker = AutoRanker(MEASURE, time_budget=None).fit(table, y, qid=qid)
+    ranker = AutoRanker(MEASURE, time_budget=None).fit(table, y, qid=qid, folds_by=True)
     fresh = repeated(300, 2000, seed=1)
     names = np.array([f"other {k}" for k in fresh[3]], object)
     scores = ranker.predict(np.column_stack([fresh[0].astype(object), names]), qid=fresh[2])

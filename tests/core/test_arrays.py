@@ -10,6 +10,8 @@ from rankwise.core.arrays import (
     distinct_integers,
     first_equal,
     joint_numbers,
+    parts_of,
+    starts_of,
 )
 
 
@@ -78,3 +80,13 @@ def test_distinct_integers_are_those_of_unique(dtype, n_values):
     for found, wanted in zip(distinct_integers(values), expected, strict=True):
         assert_array_equal(found, wanted)
         assert found.dtype == wanted.dtype
+
+
+@pytest.mark.parametrize("sizes", [[3, 1, 0, 2], [0], [4], []])
+def test_parts_follow_each_other(sizes):
+    starts, listed = (
+        starts_of(sizes),
+        [part for part, size in enumerate(sizes) for _ in range(size)],
+    )
+    assert starts.tolist() == [sum(sizes[:k]) for k in range(len(sizes) + 1)]
+    assert parts_of(starts).tolist() == listed

@@ -179,7 +179,8 @@ class AutoRanker(SumOfRankers):
     is_of_comparisons_ : bool
         Whether it learned from `pairs`.
     repeated_share_ : float
-        The share of the rows whose item, in the sense of `folds_by`, stands in several queries.
+        The share of the rows whose features, as far as those differ inside queries, stand in
+        several queries.
     n_repeats_ : int
         How often everything was repeated without a part of the queries, to measure the choice; 0
         where there are many items, or where time or Ctrl-C ended it.
@@ -283,13 +284,12 @@ class AutoRanker(SumOfRankers):
             X that holds them. Every choice is then made on later queries than were learned from,
             and `honest_value_` measured on later ones still. Queries of the same date stay
             together, and a query is as late as the latest of its items.
-        folds_by : (n_items,) or str, optional
+        folds_by : (n_items,), str or True, optional
             What must be new in held-out queries, such as the item or the user of each row; or the
-            column of X that holds it. Queries that share a value are held out together or, if
-            nearly all do, without learning from rows of their values in other queries. By default
-            rows with the same features, as far as those differ inside queries, are such an item if
-            they stand in several queries and enough is left without them; give the queries to hold
-            out queries of known items.
+            column of X that holds it. True takes rows with the same features, as far as those
+            differ inside queries, for the same item. Queries that share a value are held out
+            together or, if nearly all do, without learning from rows of their values in other
+            queries. By default queries are held out as they are: they may hold known items.
         pairs : (n_pairs, 2), or comparisons by name as in `read_comparisons`, optional
             Comparisons in place of `y`: rows of X, winner first. RankRLS, RankSVM, `PreferenceGP`
             and trees are then chosen among and added up by the log-loss of held-out comparisons,
@@ -325,9 +325,12 @@ class AutoRanker(SumOfRankers):
                 f"{data.n_items}. Give more items."
             )
         days = None if dates is None else _days(on_host(dates), data.n_items)
-        new = None if apart is None else NewItems.of_values(on_host(apart), data)
-        if new is None and data.has_qid and days is None:
+        new = None
+        if data.has_qid or apart is True:
             new = NewItems.of_rows(rows, data)  # rows with the same features are the same item
+        self.repeated_share_ = 0.0 if new is None else new.repeated_share
+        if apart is not True:
+            new = None if apart is None else NewItems.of_values(on_host(apart), data)
         self._fit_scored(rows, data, deadline, days, new, repeats=data.n_items < FEW_ITEMS)
         self._remember(data)
         return self
@@ -358,7 +361,6 @@ class AutoRanker(SumOfRankers):
             Whether to repeat all of it without each part of the queries, to measure the choice.
         """
         # encode categories, fill blanks, draw the folds
-        self.repeated_share_ = 0.0 if new is None else new.repeated_share
         self.preparation_, prepared_rows = fit_preparation(rows, data, crosses=True)
         trial = checked(self)._trial(prepared_rows, data, deadline, days, new)
         crosses = tuple(crosses_of(self.preparation_))
@@ -610,8 +612,7 @@ class AutoRanker(SumOfRankers):
                 for number, family in enumerate(FAMILIES):
                     if self._is_over(board, on_step, number, family):
                         break
-                    behind = board.behind(family.like)
-                    board.tried.append(try_family(family, trial, memory, behind))
+                    board.tried.append(try_family(family, board, memory))
             except KeyboardInterrupt:
                 if not board.known:
                     raise
@@ -706,21 +707,14 @@ class AutoRanker(SumOfRankers):
 
     def _said_of_repeats(self) -> list[str]:
         """Say whether held-out queries hold items that were learned from."""
-        repeated = f"{self.repeated_share_:.0%} of the rows stand in several queries"
-        if self.honest_value_.unit.endswith(OF_NEW_ITEMS):
-            return [
-                f"{repeated}. Nothing was learned from the rows of held-out queries, wherever they "
-                "stand: the values are those of queries of new items. For queries of known items, "
-                "name the queries as `qid` and as `folds_by` (--qid and --folds-by)."
-            ]
-        if self.honest_value_.unit.endswith(OF_NEW_GROUPS) or (
-            self.repeated_share_ < LEAST_REPEATED
-        ):
+        if self.honest_value_.unit.endswith((OF_NEW_ITEMS, OF_NEW_GROUPS)):
+            return ["Nothing was learned from what is named as new in held-out queries."]
+        if self.repeated_share_ < LEAST_REPEATED:
             return []
         return [
-            f"{repeated}, too many to learn without those of held-out queries: the values are "
-            "those of queries of known items, and may be too high for new ones. Hold queries of "
-            "new items out, and evaluate them."
+            f"{self.repeated_share_:.0%} of the rows stand in several queries: the values are "
+            "those of queries that hold known items as often. For queries of new items, which are "
+            "harder, name the item as `folds_by` (--folds-by)."
         ]
 
     def _columns_of_dates(self) -> list[str]:

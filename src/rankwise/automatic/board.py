@@ -82,12 +82,9 @@ def _smoothed(means: FloatArray, *, is_grid: bool) -> FloatArray:
     return np.mean([known[:-2], known[1:-1], known[2:]], axis=0)
 
 
-def try_family(family: Family, trial: Trial, memory: int, behind: float = 0.0) -> Tried:
-    """Search a family; if it does not suit the data, note why instead of raising.
-
-    ``behind`` says by how many standard errors the family of the same functions is behind the best.
-    """
-    start = time.perf_counter()
+def try_family(family: Family, board: Board, memory: int) -> Tried:
+    """Search a family; if it does not suit the data, note why instead of raising."""
+    start, trial = time.perf_counter(), board.trial
     n_items, n_features = trial.X.shape
     needed = (1 + len(trial.without)) * n_items * family.bytes_per_item(n_features)
     if any(trial.monotone) and not family.is_monotone:
@@ -95,6 +92,7 @@ def try_family(family: Family, trial: Trial, memory: int, behind: float = 0.0) -
     if trial.folds.is_at_once and not family.is_quick:
         note = f"not tried: more than {MANY_CELLS:,} cells (set `cv` to try it)"
         return Tried(family, 0.0, note=note)
+    behind = board.behind(family.like)
     if behind > FAR_BEHIND:
         note = f"not tried: {family.like} is {behind:.1f} standard errors behind the best"
         return Tried(family, 0.0, note=note)

@@ -26,7 +26,7 @@ BLANKS = (BLANK, "", "nan", "NaT")
 """Values that are equal to no other."""
 
 LEAST_REPEATED = 0.2
-"""Share of the rows whose features stand in several queries from which they are items: rows of few
+"""Share of the rows whose features stand in several queries from which it is said: rows of few
 words or of zeros are equal by chance."""
 
 LARGEST_GROUP = 0.5
@@ -58,13 +58,13 @@ class NewItems:
         The item of each row by number, or whatever was named; -1 for what stands there only.
     repeated_share : float
         The share of the rows whose item stands in several queries.
-    is_asked : bool
-        Whether it was named; otherwise rows with the same features are the same item.
+    name : str
+        What queries are called in which it is new.
     """
 
     item: IntArray
     repeated_share: float
-    is_asked: bool
+    name: str
 
     @classmethod
     def of_values(cls, values: Any, data: TrainingData) -> Self:
@@ -73,13 +73,13 @@ class NewItems:
         check_length("folds_by", column, data.n_items)
         texts, number = categories_of(column)
         item = np.where(np.isin(texts, BLANKS)[number], -1, number)
-        return cls(item, repeated_share(item, held_together(data)), is_asked=True)
+        return cls(item, repeated_share(item, held_together(data)), OF_NEW_GROUPS)
 
     @classmethod
     def of_rows(cls, rows: NDArray[Any], data: TrainingData) -> Self:
         """Take rows with the same features for the same item."""
         item = items_of_rows(rows, data.queries)
-        return cls(item, repeated_share(item, held_together(data)), is_asked=False)
+        return cls(item, repeated_share(item, held_together(data)), OF_NEW_ITEMS)
 
     def folds(self, group: IntArray, draw: DrawFolds) -> tuple[Folds, str]:
         """Return folds of groups, and what is new in them besides the groups.
@@ -94,29 +94,24 @@ class NewItems:
         draw : function
             Returns folds of groups.
         """
-        if self.repeated_share == 0.0 or (
-            not self.is_asked and self.repeated_share < LEAST_REPEATED
-        ):
+        if self.repeated_share == 0.0:
             return draw(group, False), ""
-        name = OF_NEW_GROUPS if self.is_asked else OF_NEW_ITEMS
         joined = joined_groups(self.item, group)
         sizes = np.bincount(joined)
         if len(sizes) >= LEAST_GROUPS and sizes.max() <= LARGEST_GROUP * len(joined):
-            return draw(joined, False), name
+            return draw(joined, False), self.name
         # as many folds as ever, so that each leaves the most
         whole = draw(group, True)
         folds = replace(whole, apart=self.item)
         both = zip(folds.rounds, whole.rounds, strict=True)
         left = min(len(kept) / max(len(all_kept), 1) for (kept, _), (all_kept, _) in both)
-        if left >= LEAST_KEPT:
-            return folds, name
-        if self.is_asked:
+        if left < LEAST_KEPT:
             raise InvalidInputError(
                 f"`folds_by` must leave at least {LEAST_KEPT:.0%} of the rows to learn from when "
                 f"its values are held out: got {left:.0%}. Name something that stands in fewer "
                 "queries, or leave it out."
             )
-        return draw(group, False), ""
+        return folds, self.name
 
 
 def items_of_rows(rows: NDArray[Any], queries: Queries) -> IntArray:

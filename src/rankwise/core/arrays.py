@@ -3,7 +3,7 @@
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from rankwise.core.errors import InvalidInputError
@@ -35,6 +35,16 @@ def sum_by(index: IntArray, values: FloatArray, length: int) -> FloatArray:
     """Sum the values that share an index, for indices 0 to length - 1."""
     totals: FloatArray = np.bincount(index, values, length).astype(float, copy=False)
     return totals
+
+
+def starts_of(sizes: ArrayLike) -> IntArray:
+    """Return where parts of these sizes begin, one after the other, and where the last one ends."""
+    return np.concatenate([[0], np.cumsum(sizes, dtype=np.intp)])
+
+
+def parts_of(starts: IntArray) -> IntArray:
+    """Return the number of the part that each entry is in, given where the parts begin."""
+    return np.repeat(np.arange(len(starts) - 1), np.diff(starts))
 
 
 def column_ranges(X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rankwise import PreferenceGP
+from rankwise import IndicatorEncoder, PreferenceGP
 from rankwise.io import write_table
 
 NAMES = ["fig", "pear", "kiwi", "plum", "apple", "grape"]
@@ -292,3 +292,29 @@ def test_every_judge_has_an_order(succeed, refuse, folder):
     assert "must come with answers that say who gave them" in refuse(
         "prefer", "fruit.csv", "answers.csv", "--tastes"
     )
+
+
+def test_items_may_be_described_by_words_prices_and_blanks(run, folder):
+    prices = ["$1,000.00", "$90.00", "$95.00", "", "$85.00", "$70.00"]
+    table = {"fruit": NAMES, "colour": ["red", "green"] * 3, "price": prices}
+    write_table(folder / "words_of_fruit.csv", {k: np.array(v) for k, v in table.items()})
+    result = run("prefer", "words_of_fruit.csv", "answers.csv", "--json")
+    assert result.exit_code == 0, result.output
+    assert "categories in colour; price as numbers (decimal points, $)" in result.stderr
+    cost = [float(text.strip("$").replace(",", "")) if text else None for text in prices]
+    cells = np.array([["red", "green"] * 3, cost], dtype=object).T
+    gp = PreferenceGP(None, likelihood="robust", random_state=0)
+    gp.fit(IndicatorEncoder().fit_transform(cells), pairs=PAIRS)
+    scores = {row["item"]: row["score"] for row in json.loads(result.stdout)["ranking"]}
+    expected = gp.predict(IndicatorEncoder().fit_transform(cells))
+    found = np.array([scores[name] for name in NAMES])
+    np.testing.assert_allclose(found - found.mean(), expected - expected.mean(), atol=1e-6)
+
+
+def test_items_of_text_alone_have_no_features(run, folder):
+    more = [f"{name}-{k}" for k in range(5) for name in NAMES]
+    texts = [f"note {k}" for k in range(30)]
+    write_table(folder / "notes.csv", {"fruit": np.array(more), "note": np.array(texts)})
+    result = run("prefer", "notes.csv", "answers.csv")
+    assert result.exit_code == 2
+    assert "expected features beside the names, got text" in " ".join(result.stderr.split())

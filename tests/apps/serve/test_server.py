@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -279,6 +280,17 @@ def test_items_may_carry_an_id_and_other_keys(client):
     given = client.post("/rank", json={"items": items, "ids": [1, 2]}).json()
     assert set(given["ids"]) == {1, 2}
     assert "ids" not in client.post("/rank", json={"items": [items[0], [1, 2, 3]]}).json()
+
+
+def test_the_column_that_named_items_carries_their_ids(ranker):
+    named = copy(ranker)
+    named.table_columns_ = {"item": ["sku"], "categories": []}
+    there = testclient.TestClient(make_app(named))
+    values = {"text": 0.0, "clicks": 0.0, "age": 0.0}
+    items = [{"sku": "low", **values}, {"sku": "high", **values, "text": 9.0}]
+    assert there.post("/rank", json={"items": items}).json()["ids"] == ["high", "low"]
+    both = [{"id": k, **item} for k, item in enumerate(items)]
+    assert there.post("/rank", json={"items": both}).json()["ids"] == [1, 0]
 
 
 def test_an_id_must_be_a_single_value(client):

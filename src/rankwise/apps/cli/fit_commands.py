@@ -86,10 +86,7 @@ class RawCommand(FitCommand, ABC):
 
     folds_by: Annotated[
         str | None,
-        column(
-            "Column of what must be new in held-out queries, such as the item or the user; by "
-            "default rows with the same features."
-        ),
+        column("Column of what must be new in held-out queries, such as the item or the user."),
     ] = None
 
     monotone: Annotated[

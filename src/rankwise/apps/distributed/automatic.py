@@ -317,9 +317,9 @@ def _board(trial: Trial, learned: _Sums, every: _Sums) -> Board:
     for family in FAMILIES:
         if family.name in LINEAR_FAMILIES:
             search = _least_squares(LINEAR_FAMILIES[family.name], learned, every)
-            board.tried.append(try_family(replace(family, search=search), trial, NO_LIMIT))
+            board.tried.append(try_family(replace(family, search=search), board, NO_LIMIT))
         elif family is SINGLE_FEATURE:
-            board.tried.append(try_family(family, trial, NO_LIMIT))
+            board.tried.append(try_family(family, board, NO_LIMIT))
         else:
             note = "not tried: a cluster adds up statistics of linear rankers"
             board.tried.append(Tried(family, 0.0, note=note))

@@ -60,6 +60,8 @@ class ItemReader:
         The features that hold text.
     blank : float
         What stands for the blank of a number: NaN, or 0 for the models of search engines.
+    item : str, optional
+        The column of the names of items that was learned from: another key for ids than "id".
     """
 
     n_features: int
@@ -70,6 +72,12 @@ class ItemReader:
     forms: tuple[tuple[str, str], ...] = ()
     text: tuple[str, ...] = ()
     blank: float = np.nan
+    item: str | None = None
+
+    def id_key_of(self, item: Any) -> str | None:
+        """Return the key by which an item carries its id, None if it has none."""
+        keys = [key for key in ("id", self.item) if key not in (None, *(self.names or ()))]
+        return next((key for key in keys if isinstance(item, dict) and key in item), None)
 
     def rows(self, items: Any, where: str) -> FloatArray:
         """Return the rows of one query; ``where`` names it in errors."""
@@ -390,10 +398,10 @@ def _ids(query: dict[str, Any], reader: ItemReader, where: str) -> list[Any] | N
     ids, items = query.get("ids"), query["items"]
     where = f"{where}ids"
     if ids is None:
-        own = "id" not in (reader.names or ()) and isinstance(items[0], dict)
-        if not own or not all(isinstance(item, dict) and "id" in item for item in items):
+        key = reader.id_key_of(items[0])
+        if key is None or not all(isinstance(item, dict) and key in item for item in items):
             return None
-        ids = [item["id"] for item in items]
+        ids = [item[key] for item in items]
     if not isinstance(ids, list) or len(ids) != len(items):
         got = f"{len(ids)}" if isinstance(ids, list) else _kind(ids)
         raise RequestError(

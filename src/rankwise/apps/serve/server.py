@@ -253,9 +253,10 @@ def make_app(
     ``POST /rank`` takes ``{"items": [[...], ...]}`` and returns ``{"scores": [...], "order":
     [...]}``, where ``order`` lists positions of items, best first. Optional fields are ``"ids"``,
     which are returned in ranked order, and ``"k"``, which keeps the best k. Items may be objects
-    with the names of the features: other keys are ignored, an ``"id"`` in each is returned as
-    ``"ids"``, and missing features are blanks where the ranker takes blanks. Send several queries
-    at once as ``{"queries": [{"items": ...}, ...]}``. Every answer names the ``"model"``.
+    with the names of the features: other keys are ignored, an ``"id"`` in each, or the column of
+    names that was learned from, is returned as ``"ids"``, and missing features are blanks where the
+    ranker takes blanks. Send several queries at once as ``{"queries": [{"items": ...}, ...]}``.
+    Every answer names the ``"model"``.
     ``GET /health`` says what is served, ``GET /openapi.json`` describes the interface and ``GET
     /docs`` shows it to people, and ``GET /metrics`` counts requests for Prometheus. Errors are
     ``{"error": ...}`` with status 400, 413 for requests that are too large, 408 for bodies that
@@ -409,6 +410,7 @@ def _service(
         forms=columns.forms,
         text=(*columns.categories, *columns.texts),
         blank=0.0 if columns.blanks_as_zero else np.nan,
+        item=columns.item,
     )
     return RankService(ranker, reader, limits[1], wait, name, version)
 

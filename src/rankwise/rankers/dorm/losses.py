@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze, parts_of, starts_of
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.params import Advice, CheckedWith, Positive
 from rankwise.core.queries import Queries
@@ -125,7 +125,7 @@ class PositionObjective:
         queries = judgements.queries
         starts, positions = queries.starts, _positions(queries)
         # cut-off: the first position of a lower grade, and at least three
-        query = np.repeat(np.arange(queries.n_queries), queries.sizes)
+        query = parts_of(starts)
         grades = judgements.y[np.lexsort((-judgements.y, query))]
         is_top = grades == np.repeat(grades[starts[:-1]], queries.sizes)
         n_top = np.add.reduceat(is_top.astype(np.intp), starts[:-1])
@@ -162,7 +162,7 @@ class PositionObjective:
         """Return the gains; preliminary scores choose among candidates, where there are any."""
         if self.candidates is None:
             return self.gains
-        query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+        query = parts_of(starts)
         order = np.lexsort((-preliminary, ~self.candidates, query))
         gains = np.zeros(len(preliminary))
         gains[order[starts[:-1]]] = 1.0  # [LS08] eq. (10), measure-rr
@@ -474,7 +474,7 @@ class RankingLoss:
         [LS08] eq. (19); gains and discounts are the cost -a_j b_i, where the paper lacks the minus.
         Each call of the oracle is a general assignment problem. Several functions: Sect. 3.4.
         """
-        starts = np.concatenate([[0], np.cumsum([len(cost) for cost in costs])])
+        starts = starts_of([len(cost) for cost in costs])
         hints, c = _given_or_zeros(preliminary, starts[-1]), _by_query(decay, starts)
         # target: the ranking of the smallest cost, ties by preliminary scores
         each = zip(costs, _by_query(hints, starts), c, strict=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import rankwise
 from rankwise.apps.cli.commands import LeaderboardCommand, Prefer
-from rankwise.apps.cli.jobs.files import check_target, read_named
+from rankwise.apps.cli.jobs.files import AS_NUMBERS, check_target, read_named, read_raw_named
 from rankwise.apps.cli.jobs.parameters import refuse_alone, values_of
 from rankwise.apps.cli.options import column_names
 from rankwise.apps.cli.output import counted, print_json, print_table
@@ -32,6 +32,7 @@ from rankwise.io.comparison_columns import ComparisonColumns
 from rankwise.io.comparisons import (
     read_comparisons,
 )
+from rankwise.io.feature_columns import described
 from rankwise.io.files import open_write
 from rankwise.io.tables.table import CellError
 
@@ -108,20 +109,29 @@ def _read_items(command: Prefer) -> NamedItems:
     chosen = column_names(command.features)
     try:
         names, X = read_named(path, command.item, "item", chosen)
-    except CellError as error:
-        if chosen is not None:
-            raise
-        raise DataFileError(
-            f"{error} All columns but the names are features and must hold numbers: choose some "
-            "with --features, or rank by the answers alone with rankwise leaderboard "
-            f"{command.answer_file}."
-        ) from error
+    except CellError:
+        return _raw_items(command, chosen)
     if X.shape[1] == 0:
         return NamedItems(names, np.eye(len(names)), has_features=False)
     # features of one scale
     deviation = X.std(axis=0)
     X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
     return NamedItems(names, X, has_features=True)
+
+
+def _raw_items(command: Prefer, chosen: tuple[str, ...] | None) -> NamedItems:
+    """Read items that words, prices, dates and blanks describe; numbers get one scale."""
+    path = command.items
+    names, cells, columns = read_raw_named(path, command.item, "item", features=chosen)
+    if cells.shape[1] == 0:
+        raise DataFileError(
+            f"{path}: expected features beside the names, got text that differs from row to row. "
+            "Add numbers or categories, or rank by the answers alone with rankwise leaderboard "
+            f"{command.answer_file}."
+        )
+    said = "; ".join(described(columns, ["items"]))
+    print(f"Read {path}: names from {columns.item!r}; {said}. {AS_NUMBERS}", file=sys.stderr)
+    return NamedItems(names, rankwise.IndicatorEncoder().fit_transform(cells), has_features=True)
 
 
 def _items_of_answers(command: Prefer) -> NamedItems:

@@ -260,22 +260,29 @@ def read_named(
 
 
 def read_raw_named(
-    path: Path, column: str, option: str, like: ItemColumns | None = None
+    path: Path,
+    column: str | None,
+    option: str,
+    like: ItemColumns | None = None,
+    features: Sequence[str] | None = None,
 ) -> tuple[list[str], NDArray[Any], ItemColumns]:
     """Read the names of a table's rows and features that may be text or blank, and how they are.
 
     Parameters
     ----------
-    path, column, option
+    path, column, option, features
         As in `read_named`.
     like
         The columns of another table that is read in the same way.
     """
     table = open_table(path)
-    column = require_column(path, table, column, option)
+    column = table.names[0] if column is None else require_column(path, table, column, option)
     names = ColumnNames.of_file(path, table.names)
-    found = names.without_index(ItemColumns(list(table.names), None, None, column))
-    rules = FeatureRules(names, has_qid=True)
+    asked = list(table.names)
+    if features is not None:
+        asked = [require_column(path, table, name, "features") for name in features]
+    found = names.without_index(ItemColumns(asked, None, None, column))
+    rules = FeatureRules(names, has_qid=True, are_named=features is not None)
     if like is not None:
         kept = [require_column(path, table, name, "features") for name in like.features]
         found = ItemColumns(kept, None, None, column)

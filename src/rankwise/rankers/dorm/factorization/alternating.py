@@ -8,7 +8,7 @@ from typing import final
 import numpy as np
 from scipy.sparse import csr_array
 
-from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, sum_by
+from rankwise.core.arrays import FloatArray, IntArray, Matrix, freeze, parts_of, starts_of, sum_by
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.native.factorization import fit_users, rated_scores, visit_users
 from rankwise.native.oracles import OracleRoom, OracleTargets
@@ -211,8 +211,8 @@ class Ratings:
     def every(self, step: int) -> "Ratings":
         """Return the ratings of every ``step``-th user."""
         sizes = np.diff(self.plan.starts)
-        rows = np.flatnonzero(np.repeat(np.arange(len(sizes)) % step == 0, sizes))
-        starts = np.concatenate([[0], np.cumsum(sizes[::step])])
+        rows = np.flatnonzero(parts_of(self.plan.starts) % step == 0)
+        starts = starts_of(sizes[::step])
         gains, discounts, decay = self.plan.gains, self.plan.discounts, self.plan.decay
         plan = plan_assignments(gains[rows], discounts[rows], decay[rows], starts)
         return Ratings(plan, self.items[rows])
@@ -462,7 +462,7 @@ def spectral_start(R: Matrix, n_components: int, rng: np.random.Generator) -> Fa
     rng
         Draws the subspace in which the decomposition begins.
     """
-    users, items = np.repeat(np.arange(R.shape[0]), np.diff(R.indptr)), R.indices
+    users, items = parts_of(R.indptr), R.indices
     # take out the means of users, then of items
     centred = R.data - _means(users, R.data, R.shape[0])[users]
     centred /= np.linalg.norm(centred) / np.sqrt(max(1, len(centred))) or 1.0

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.sparse import csr_array
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, Matrix, parts_of
 from rankwise.core.queries import Queries
 from rankwise.measures.evaluation import Evaluation, evaluate
 from rankwise.measures.honest_value import HonestValue
@@ -19,7 +19,7 @@ MOST_SCORES = 20_000_000
 
 def users_of(R: Matrix) -> IntArray:
     """Return the user of each rating."""
-    return np.repeat(np.arange(R.shape[0]), np.diff(R.indptr))
+    return parts_of(R.indptr)
 
 
 def rated_by(R: Matrix) -> Queries:

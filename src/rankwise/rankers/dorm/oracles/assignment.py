@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 from numpy.typing import ArrayLike
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze, parts_of, starts_of
 from rankwise.core.errors import InvalidInputError
 from rankwise.core.threads import in_threads, n_threads
 from rankwise.native.oracles import (
@@ -109,7 +109,7 @@ def plan_assignments(
     bounds = np.array([0, len(b)] if starts is None else starts, dtype=np.intp)
     _check(b, a, c, bounds)
     # grades of the items, and what the methods need to know of discounts and decay
-    query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    query = parts_of(bounds)
     grades = _distinct_gains(b, query)
     depths = _depths(a, bounds)
     slopes, is_affine = _slopes(a, c, bounds)
@@ -260,7 +260,7 @@ def ideal_positions(
         Of each position, query by query; they must not increase.
     """
     bounds, g, b = np.asarray(starts), np.asarray(preliminary), np.asarray(gains)
-    query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    query = parts_of(bounds)
     grades = b if b.dtype.kind == "i" else np.unique(b, return_inverse=True)[1]
     order = _sorted_inside((query + 1) * (grades.max(initial=0) + 1) - grades, -g)
     positions = np.empty(len(g), dtype=np.intp)
@@ -285,7 +285,7 @@ def sort_open_positions(
     is_first : (n_items,)
         Which positions begin a block, query by query.
     """
-    query = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    query = parts_of(starts)
     order = np.empty(len(positions), dtype=np.intp)
     # the items in the order of their positions, then by score inside each block
     order[positions + starts[query]] = np.arange(len(positions))
@@ -323,7 +323,7 @@ def _distinct_gains(gains: FloatArray, query: IntArray) -> _DistinctGains:
     number = np.cumsum(is_first) - 1
     firsts = np.flatnonzero(is_first)
     of_query = np.bincount(q[firsts])
-    starts = np.concatenate([[0], np.cumsum(of_query)])
+    starts = starts_of(of_query)
     of_item = np.empty(len(b), dtype=np.intp)
     of_item[order] = number - starts[q]
     return _DistinctGains(of_item, starts, b[firsts], q[firsts], np.bincount(number))

@@ -9,7 +9,7 @@ import scipy
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, eye_array, kron, vstack
 
-from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze
+from rankwise.core.arrays import BoolArray, FloatArray, IntArray, freeze, parts_of, starts_of
 from rankwise.core.errors import InvalidInputError
 from rankwise.native.diversity import best_diverse_head
 from rankwise.native.oracles import StateTable
@@ -78,7 +78,7 @@ def diverse_positions(
     """
     _check_depth(depth)
     bounds = np.asarray(starts)
-    query = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    query = parts_of(bounds)
     # rank the items of each query by their scores
     order = np.lexsort((-np.asarray(scores), query))
     codes = np.unique(sources, return_inverse=True)[1]
@@ -111,14 +111,13 @@ def plan_diverse(plan: OraclePlan, sources: ArrayLike, depth: int) -> DiversePla
         Number of positions under the condition.
     """
     _check_depth(depth)
-    sizes = np.diff(plan.starts)
-    query = np.repeat(np.arange(len(sizes)), sizes)
+    query, n_queries = parts_of(plan.starts), len(plan.starts) - 1
     # number the sources from 0 inside each query
     codes = np.unique(sources, return_inverse=True)[1]
     group = query.astype(np.int64) * (codes.max(initial=0) + 1) + codes
     distinct, number = np.unique(group, return_inverse=True)
-    n_sources = np.bincount(distinct // (codes.max(initial=0) + 1), minlength=len(sizes))
-    first = np.concatenate([[0], np.cumsum(n_sources)])[query]
+    n_sources = np.bincount(distinct // (codes.max(initial=0) + 1), minlength=n_queries)
+    first = starts_of(n_sources)[query]
     # sources may be fewer than the positions under the condition
     depths = np.minimum(depth, n_sources)
     position = np.arange(len(codes)) - plan.starts[query]
