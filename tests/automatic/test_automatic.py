@@ -13,7 +13,15 @@ import scipy.stats
 from sklearn.base import clone
 
 import rankwise
-from rankwise import AutoRanker, InvalidInputError, SearchRanker, evaluate, parse_measure
+from rankwise import (
+    AutoRanker,
+    InvalidInputError,
+    RankerEntry,
+    RankerLeaderboard,
+    SearchRanker,
+    evaluate,
+    parse_measure,
+)
 from rankwise.automatic import auto_ranker, families
 from rankwise.automatic import board as board_module
 from rankwise.automatic.board import (
@@ -905,3 +913,11 @@ def test_large_tables_hold_a_tenth_out_once_and_try_the_quickest_families(monkey
     scores = member.predict(X, qid=qid)
     np.testing.assert_allclose(scores[out], path.scores[2][out], rtol=1e-6, atol=1e-9)
     assert not AutoRanker(MEASURE, cv=3)._trial(X, data, np.inf).folds.is_at_once
+
+
+def test_a_p_value_beyond_all_digits_is_below_a_bound():
+    entries = [
+        RankerEntry(name, 0.5, 0.4, 0.6, p, 0.0, 1.0) for name, p in (("sum", 1.0), ("a", 0.0))
+    ]
+    line = str(RankerLeaderboard("NDCG @ 10", tuple(entries))).splitlines()[-1]
+    assert "< 1e-99" in line

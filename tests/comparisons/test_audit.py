@@ -266,3 +266,20 @@ def test_clusters_of_questions_go_together_with_judges():
     widths = (both.high - both.low)[place] / (alone.high - alone.low)
     assert np.median(widths) > 1.1
     assert alone.audit()["clustering by question"].value == pytest.approx(np.median(widths))
+    # a leaderboard that is clustered already is compared with one that is not
+    found = both.audit()["clustering by question"]
+    assert found.value == pytest.approx(np.median(widths), rel=0.05)
+
+
+def test_boards_that_are_compared_allow_for_the_order_too():
+    """An item that is always shown first is the best only where its place is not allowed for."""
+    rng, n_rows = np.random.default_rng(0), 3000
+    first = rng.integers(3, size=n_rows)
+    second = np.where(first == 0, rng.integers(1, 3, size=n_rows), 3 - first)
+    f = np.array([-0.7, 0.5, 0.2])
+    lead = f[first] - f[second] + 1.5 + rng.logistic(size=n_rows)
+    outcome = np.where(lead > 0.2, 1, np.where(lead < -0.2, -1, 0))
+    table = ComparisonTable.of(first, second, outcome)
+    plain, board = (leaderboard(table, first=one, random_state=0) for one in (False, True))
+    assert plain.names.tolist() != board.names.tolist() == [1, 2, 0]
+    assert board.audit()["ties"].value == 1.0

@@ -113,6 +113,10 @@ ODD_MATRICES = {
         {"": X_Y_Z, "x": ["", 60, 20], "y": [40, "", 10], "z": [80, 90, ""]},
         "may be percent",
     ),
+    "rounded percent": (
+        {"": X_Y_Z, "x": ["", 60, 20], "y": [41, "", 10], "z": [80, 90, ""]},
+        "may be percent",
+    ),
     "shares": (
         {"": X_Y_Z, "x": ["", 0.6, 0.2], "y": [0.4, "", 0.1], "z": [0.8, 0.9, ""]},
         "Shares do not say how many games",
@@ -221,6 +225,12 @@ def test_a_matrix_is_a_leaderboard():
     assert_allclose(one.score, other.score, atol=1e-8)
 
 
+@pytest.mark.parametrize("name", ["plain", "halves"])
+def test_nobody_is_shown_first_in_a_matrix(name):
+    board = leaderboard(MATRICES[name][0], random_state=0)
+    assert "position bias" in board.audit().left_out
+
+
 # A row for each item of a match
 
 PAIR = {"match_id": [1, 1, 2, 2, 3, 3], "team": ["x", "y", "y", "z", "x", "z"]}
@@ -238,7 +248,12 @@ MATCHES = {
     "names": ({**PAIR, "winner": ["x", "x", "draw", "draw", "z", "z"]}, DECIDED),
     "ranks": ({**PAIR, "rank": [1, 2, 1, 1, 2, 1]}, DECIDED),
     "places": ({**PAIR, "place": ["1st", "2nd", "1st", "1st", "2nd", "1st"]}, DECIDED),
-    "position": ({**PAIR, "Position": [1, 2, 1, 1, 4, 3]}, DECIDED),
+    "position": ({**PAIR, "Position": [1, 2, 1, 1, 2, 1]}, DECIDED),
+    "places of a larger field": ({**PAIR, "place": [4, 7, 2, 2, 4, 3]}, DECIDED),
+    "a rank that the scores confirm": (
+        {**PAIR, "rank": [1, 2, 1, 1, 2, 1], "score": [2, 1, 0, 0, 1, 3]},
+        DECIDED,
+    ),
     "flags": (
         {**PAIR, "won": [True, False, False, True, False, True]},
         {"x>y": 1, "z>y": 1, "z>x": 1},
@@ -319,6 +334,24 @@ ODD_MATCHES = {
     "places in words": ({**PAIR, "rank": ["A", "B", "A", "A", "B", "A"]}, "must hold places"),
     "scores in words": ({**PAIR, "score": list("ABAABA")}, "must hold numbers"),
     "nothing": ({**PAIR, "note": list("ABAABA")}, "must have a column of results"),
+    "seeds": ({**PAIR, "rank": [17, 4, 4, 9, 17, 9]}, "must hold places in a match_id"),
+    "seeds beside scores": (
+        {**PAIR, "rank": [1, 2, 1, 2, 2, 1], "score": [1, 2, 0, 0, 1, 3]},
+        "must say the same of who won: they do not in rows",
+    ),
+    "numbers that begin anew": (
+        {
+            "season": [1, 1, 2, 2, 1, 1],
+            "match_id": [1, 1, 1, 1, 2, 2],
+            "team": list("xyzwxz"),
+            "score": [2, 1, 0, 3, 1, 3],
+        },
+        "rows of several dates, seasons or rounds",
+    ),
+    "two dates": (
+        {**PAIR, "score": [2, 1, 0, 0, 1, 3], "date": ["2026-01-01"] * 3 + ["2026-01-02"] * 3},
+        "match_id 2 has rows of several dates",
+    ),
 }
 
 
@@ -401,11 +434,11 @@ def test_what_surrounds_a_match_is_that_of_its_rows():
         "note": list("uvwxyz"),
     }
     found = read_comparisons(games, ComparisonColumns(covariates=("tokens",)))
-    assert found.names[found.first].tolist() == ["x", "x", "y"]
-    assert found.row.tolist() == [0, 4, 2]
+    assert found.names[found.first].tolist() == ["x", "z", "y"]
+    assert found.row.tolist() == [0, 5, 2]
     assert found.judge.names[found.judge.index].tolist() == ["a", "c", "b"]
     assert np.diff(np.sort(found.date)).tolist() == [1.0, 1.0]
-    assert found.covariates.ravel().tolist() == [6.0, -2.0, 0.0]
+    assert found.covariates.ravel().tolist() == [6.0, 2.0, 0.0]
     assert found.unread == ("note",)
     with pytest.raises(DataFileError, match="'note' for `judge` must say the same in both rows"):
         read_comparisons(games, ComparisonColumns(judge="note"))
@@ -414,6 +447,13 @@ def test_what_surrounds_a_match_is_that_of_its_rows():
         read_comparisons(pair, ComparisonColumns(controls=("size",)))
     # a person of each row is no judge of the match
     assert read_comparisons({**games, "judge": list("abcdef")}).judge is None
+
+
+def test_rows_of_a_match_have_no_order():
+    rng = np.random.default_rng(0)
+    ends = np.array([rng.permutation(4)[:2] for _ in range(60)]).ravel()
+    games = {"match_id": np.repeat(np.arange(60), 2), "team": ends, "score": rng.random(120)}
+    assert "position bias" in leaderboard(games, random_state=0).audit().left_out
 
 
 def test_who_plays_at_home_is_first():

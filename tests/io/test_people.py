@@ -200,9 +200,9 @@ def test_only_the_columns_that_are_used_are_read(tmp_path, monkeypatch):
     from rankwise.io.tables.csv import CsvTable
 
     asked = []
-    cells = CsvTable.cells
+    coded = CsvTable.coded
     monkeypatch.setattr(
-        CsvTable, "cells", lambda self, names: asked.extend(names) or cells(self, names)
+        CsvTable, "coded", lambda self, names: asked.extend(names) or coded(self, names)
     )
     table = read_comparisons(path)
     assert sorted(asked) == ["model_a", "model_b", "winner"]

@@ -42,6 +42,7 @@ from rankwise.automatic.sum_of_rankers import (
 )
 from rankwise.core.arrays import BoolArray, FloatArray, IntArray
 from rankwise.core.comparisons.dates import as_days
+from rankwise.core.display import p_value
 from rankwise.core.errors import (
     ConvergenceWarning,
     FeatureScaleWarning,
@@ -658,7 +659,7 @@ class AutoRanker(SumOfRankers):
             "callback": "A callback ended the search.",
         }
         alone = self.best_feature_
-        test = "" if np.isnan(alone.pvalue) else f", p = {alone.pvalue:.2g} for no difference"
+        test = "" if np.isnan(alone.pvalue) else f", {p_value(alone.pvalue)} for no difference"
         return "\n".join(
             [
                 str(self.honest_value_),

@@ -121,7 +121,7 @@ class RankerLeaderboard(Result):
 def _line(entry: RankerEntry, width: int, *, is_sum: bool) -> str:
     if entry.note:
         return f"{entry.name:<{width}}  {entry.note}"
-    test = "-" if is_sum else f"{entry.pvalue:.3g}"
+    test = "-" if is_sum else "< 1e-99" if entry.pvalue < 1e-99 else f"{entry.pvalue:.3g}"
     share = "-" if is_sum else f"{entry.weight:.2f}"
     return (
         f"{entry.name:<{width}}  {entry.value:.4f}  {entry.low:.4f} to {entry.high:.4f}  "

@@ -147,13 +147,10 @@ def _all_twice(table: ComparisonTable) -> list[str]:
     """Say if every row stands in the table twice: as seen by both sides, or to the letter."""
     if table.n_rows < FEWEST_TWICE:
         return []
-    # every item then stands as often first as second, or first an even number of times
-    n_first, n_second = (
-        np.bincount(side, minlength=table.n_items) for side in (table.first, table.second)
-    )
-    if (n_first % 2).any() and not np.array_equal(n_first, n_second):
-        return []
+    # half of the rows are then swapped, or each item stands first an even number of times
     is_swapped = table.first > table.second
+    if 2 * np.count_nonzero(is_swapped) != table.n_rows and (np.bincount(table.first) % 2).any():
+        return []
     low, high = np.minimum(table.first, table.second), np.maximum(table.first, table.second)
     columns = [low, high, np.where(is_swapped, -table.outcome, table.outcome) + 1]
     if table.date is not None:

@@ -46,6 +46,21 @@ ENTRANT += ("bot", "method", "model_name", "team_name", "player_name", "player_i
 PLACE = ("rank", "position", "place", "finish", "placement", "standing")
 SCORE = ("score", "points", "goals", "runs", "pts", "final_score")
 OF_ITEM = (*RESULT, "win", "is_winner", "is_win", "w_l", "wl", "wlt", "wld")
+SEEDS = ("rank", "position", "standing")
+"""Names of columns that may also say how good an item was before."""
+SPLITS: Usual = (
+    "date",
+    "day",
+    "match_date",
+    "game_date",
+    "season",
+    "year",
+    "round",
+    "week",
+    "tournament",
+)
+SPLITS += ("event", "league", "competition", "stage", "division")
+"""Names of columns that all rows of a match have in common: numbers may begin anew in each."""
 VENUE = ("home", "is_home", "at_home", "home_away", "home_or_away", "venue", "location", "ha")
 """The names by which columns are found, in any spelling."""
 
@@ -138,7 +153,8 @@ def find_matches(columns: Mapping[str, AnyColumn], given: ComparisonColumns) -> 
     if match is None or item is None:
         return None
     result = find.role("result", OF_ITEM)
-    worth = result or find.take(find.usual(PLACE)) or find.take(find.usual(SCORE))
+    place, score = find.usual(PLACE), find.usual(SCORE)
+    worth = result or find.take(place) or find.take(score)
     if worth is None:
         raise DataFileError(
             f"Matches with a row for each item, by {match!r} and {item!r}, must have a column of "
@@ -161,11 +177,48 @@ def find_matches(columns: Mapping[str, AnyColumn], given: ComparisonColumns) -> 
         value, how = cells.floats(worth, worth), f"more {worth}"
     is_result = result is not None
     found = Matches(cells, find, match, item, worth, how, is_result, rows, of_row, value, [])
+    splits = _splits(find, cells)
     for number, label in enumerate(code.values.tolist()):
-        why = _why_not(found, rows[number], label)
+        why = _why_not(found, rows[number], label, splits)
         if why is not None:
             found.bad.append((number, why))
+    if result is None and place is not None:
+        _refuse_seeds(found, score)
     return found
+
+
+def _splits(find: ColumnFinder, cells: TableCells) -> list[IntArray]:
+    """Return the columns that all rows of a match have in common."""
+    known = (find.by_plain.get(plain_name(name)) for name in SPLITS)
+    names = [name for name in known if name is not None and name not in find.taken]
+    return [cells.coded(name).code for name in names]
+
+
+def _refuse_seeds(found: Matches, score: str | None) -> None:
+    """Refuse places that are none of the match, or that a column of scores contradicts."""
+    bad = {number for number, _ in found.bad}
+    good = [rows for k, rows in enumerate(found.rows) if k not in bad]
+    remedy = (
+        "Where it says how good an item was before, remove it or name the column of the results "
+        "(`result`); where it is the place in a larger field, call it place."
+    )
+    if plain_name(found.worth) in SEEDS:
+        for rows in good:
+            if np.max(found.value[rows], initial=-np.inf) < -1.0:  # not so for blanks
+                raise DataFileError(
+                    f"The column {found.worth!r} must hold places in a {found.match}, 1 for the "
+                    f"best: rows {rows[:4].tolist()} have none. {remedy}"
+                )
+    if score is None:
+        return
+    points = found.cells.floats(score, score)
+    for rows in good:
+        order = np.argsort(found.value[rows], kind="stable")
+        if (np.diff(points[rows][order]) < 0.0).any():
+            raise DataFileError(
+                f"The columns {found.worth!r} and {score!r} must say the same of who won: they do "
+                f"not in rows {rows[:4].tolist()}. {remedy}"
+            )
 
 
 def _results(cells: TableCells, name: str, of_row: list[Any]) -> tuple[FloatArray, str]:
@@ -222,7 +275,7 @@ def _places(cells: TableCells, name: str) -> FloatArray:
     return np.array(values)[column.code]
 
 
-def _why_not(found: Matches, rows: IntArray, label: Any) -> str | None:
+def _why_not(found: Matches, rows: IntArray, label: Any, splits: list[IntArray]) -> str | None:
     """Return why a match cannot be read; None if it can, or says nothing."""
     names, value = [found.names[row] for row in rows.tolist()], found.value[rows]
     if is_blank(label):
@@ -239,6 +292,8 @@ def _why_not(found: Matches, rows: IntArray, label: Any) -> str | None:
             f"has {len(rows)} rows that do not stand together: its number may be used twice, such "
             "as once a season"
         )
+    if any((code[rows] != code[rows[0]]).any() for code in splits):
+        return "has rows of several dates, seasons or rounds: its number may be used twice"
     blank = np.isnan(value)
     if blank.any():
         return None if blank.all() else f"says nothing in row {rows[int(np.argmax(blank))]}"
@@ -263,13 +318,16 @@ def read_match_rows(
             f"Comparisons must be of two items: {found.most} rows have one {found.match}. Rank by "
             "`leaderboard`, or read rankings by `read_choices`."
         )
-    # both rows of each match, in the order of the table, or the home team first
+    # both rows of each match: the home team first, or else, since rows have no order, the winner
     bad = {number for number, _ in found.bad}
     kept = [k for k, rows in enumerate(found.rows) if k not in bad or len(rows) < 3]
     kept.sort(key=lambda k: found.rows[k][0])
     ends = np.array([(found.rows[k][0], found.rows[k][-1]) for k in kept])
     is_good = np.array([k not in bad for k in kept])
     ends, at_home = _home_first(found, ends)
+    if at_home is None:
+        is_behind = found.value[ends[:, 0]] < found.value[ends[:, 1]]
+        ends = np.where(is_behind[:, None], ends[:, ::-1], ends)
     context, made = _context(found, ends, is_good, given)
     # who was better; nothing where nobody says so
     items = np.array(found.names, dtype=object)

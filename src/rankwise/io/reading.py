@@ -289,7 +289,8 @@ def open_stream(
     if suffix in {*DELIMITERS, *EXCEL_SUFFIXES, *JSON_SUFFIXES}:
         raise DataFileError(
             f"{os.fspath(path)}: expected an svmlight or Parquet file to be read in chunks, got "
-            f"{suffix!r}. Convert it, or read it whole."
+            f"{suffix!r}. Convert it to Parquet, as pandas.read_csv(...).to_parquet(...) does, or "
+            "read it whole."
         )
     if suffix in PARQUET_SUFFIXES:
         return _parquet_stream(path, memory, y, qid, features, drop)

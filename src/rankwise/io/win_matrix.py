@@ -35,19 +35,17 @@ def read_win_matrix(source: Any, columns: Mapping[str, AnyColumn]) -> Reshaped |
     order = [of_column[name] for name in names]
     wins = _wins(names, [cells_of(columns[name]).tolist() for name in order])
     _refuse_losers_first(corner)
-    half_points = (wins % 1.0 != 0.0).any()
     _refuse_other_numbers(names, wins)
-    # each two items that met, once
-    first, second = np.triu_indices(len(names), 1)
-    won, lost = wins[first, second], wins[second, first]
-    met = np.flatnonzero(won + lost > 0.0)
-    first, second, won, lost = first[met], second[met], won[met], lost[met]
-    tied = np.where(won % 1.0 != 0.0, 1.0, 0.0)
+    # wins of rows over columns, so that nobody is shown first; half points of both are a tie
+    half = wins % 1.0 != 0.0
+    first, second = np.nonzero(np.where(half, np.triu(wins), wins))
+    tied = half[first, second].astype(np.float64)
+    won = np.where(tied > 0.0, 0.0, wins[first, second])
     items = np.array(names, dtype=object)
-    said = "half points are ties" if half_points else "counts of wins"
+    said = "half points are ties" if half.any() else "counts of wins"
+    ends = {"row": items[first], "column": items[second]}
     return Reshaped(
-        {"row": items[first], "column": items[second], "wins": won - 0.5 * tied,
-         "losses": lost - 0.5 * tied, "ties": tied},
+        {**ends, "wins": won, "losses": np.zeros(len(won)), "ties": tied},
         ColumnRoles(
             first="row",
             second="column",
@@ -59,7 +57,7 @@ def read_win_matrix(source: Any, columns: Mapping[str, AnyColumn]) -> Reshaped |
             ),
         ),
         first,
-    )  # fmt: skip
+    )
 
 
 def _named_rows(
@@ -146,7 +144,7 @@ def _refuse_other_numbers(names: list[str], wins: FloatArray) -> None:
             "A table of wins must hold whole numbers, or 1, ½ and 0 for single games: got "
             f"{wins[~whole][0]:g}. Shares do not say how many games there were. {REMEDY}"
         )
-    if len(total) > 2 and np.ptp(total) == 0.0 and total[0] == 100.0:
+    if len(total) > 2 and (np.abs(total - 100.0) <= 1.0).all():  # rounded ones too
         raise DataFileError(
             "A table of wins must hold counts: every two cells add up to 100, which may be "
             f"percent. {REMEDY}"

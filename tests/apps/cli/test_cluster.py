@@ -1,5 +1,7 @@
 """``--workers`` and ``--cluster``: files that the workers of a Dask cluster read themselves."""
 
+import re
+import subprocess
 import sys
 
 import numpy as np
@@ -109,3 +111,14 @@ def test_a_leaderboard_of_many_files(run, folder):
     found = run("leaderboard", "games-*.csv", "--workers", "1", "--format", "csv")
     assert found.exit_code == 0, found.output
     assert found.stdout == run("leaderboard", "all.csv", "--format", "csv").stdout
+
+
+def test_what_fails_on_a_worker_is_said_once(tmp_path):
+    lines = ["qid,f1,grade", *(f"{k // 3},{k / 7},{k % 3}" for k in range(30)), "10,,1"]
+    (tmp_path / "blank.csv").write_text("\n".join(lines) + "\n")
+    command = [sys.executable, "-m", "rankwise", "fit", "rls", "blank.csv", "-o", "no.model"]
+    found = subprocess.run(
+        [*command, "--workers", "1"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert found.returncode == 2
+    assert re.fullmatch(r"error: Partition 0 .*expected a finite number.*\n", found.stderr)

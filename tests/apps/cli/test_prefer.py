@@ -317,4 +317,6 @@ def test_items_of_text_alone_have_no_features(run, folder):
     write_table(folder / "notes.csv", {"fruit": np.array(more), "note": np.array(texts)})
     result = run("prefer", "notes.csv", "answers.csv")
     assert result.exit_code == 2
-    assert "expected features beside the names, got text" in " ".join(result.stderr.split())
+    said = " ".join(result.stderr.split())
+    assert "expected features beside the names, got text" in said
+    assert "rankwise leaderboard answers.csv" in said

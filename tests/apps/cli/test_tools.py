@@ -307,14 +307,6 @@ def test_a_leaderboard_of_the_best_as_json(run, folder):
     assert "--level must" in result.stderr
 
 
-def test_text_columns_of_items_to_prefer_are_refused_with_a_remedy(run, folder):
-    (folder / "designs.csv").write_text("name,colour\na,red\nb,blue\n")
-    (folder / "liked.csv").write_text("winner,loser\na,b\n")
-    result = run("prefer", "designs.csv", "liked.csv")
-    assert result.exit_code == 2
-    assert "rankwise leaderboard liked.csv" in " ".join(result.stderr.split())
-
-
 def test_groups_in_words_are_refused_with_a_remedy(run, folder):
     (folder / "groups.csv").write_text("crp,ill\n1.5,yes\n0.5,no\n")
     result = run("leave-pair-out", "groups.csv", "--y", "ill")

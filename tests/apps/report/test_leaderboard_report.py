@@ -119,6 +119,12 @@ def test_the_reading_and_the_audit_are_on_the_page():
     assert "winner: result" in page
 
 
+def test_headers_of_sentences_stand_above_them(table):
+    page = make_report(leaderboard(table, random_state=0), table).html
+    assert '<th scope="col" class="long">what the answers say</th>' in page
+    assert '<th scope="col">score</th>' in page
+
+
 def test_who_beats_whom_is_a_map_of_sixty_items():
     page = make_report(leaderboard(read_comparisons(battles(60, 3000)))).html
     assert page.count("<rect") == 60 * 59

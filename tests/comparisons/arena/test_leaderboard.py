@@ -600,8 +600,13 @@ def test_decay_forgets_the_past():
     assert leaderboard(columns, half_life=60.0).names[0] == "b"
 
 
-def drifting(seed, n_items=30, n_weeks=80, n_each=30):
-    """Draw scores that change from week to week, with the comparisons of every week."""
+def drifting(seed, **sizes):
+    """Draw the comparisons of every week, of scores that change from week to week."""
+    return moving(seed, **sizes)[1]
+
+
+def moving(seed, n_items=30, n_weeks=80, n_each=30):
+    """Draw scores that change from week to week, and return the last with all comparisons."""
     rng = np.random.default_rng(seed)
     f, weeks = rng.normal(size=n_items), []
     for week in range(n_weeks):
@@ -612,7 +617,7 @@ def drifting(seed, n_items=30, n_weeks=80, n_each=30):
         weeks.append(np.stack([first, second, np.where(won, 1, -1), np.full(n_each, 7 * week)]))
     first, second, outcome, day = np.concatenate(weeks, axis=1)
     names = np.arange(n_items)
-    return ComparisonTable.of(first, second, outcome, date=day.astype(float), names=names)
+    return f, ComparisonTable.of(first, second, outcome, date=day.astype(float), names=names)
 
 
 def later_loss(table, n_later, **options):
@@ -637,6 +642,24 @@ def test_decay_helps_where_scores_change():
     assert faded < plain - 0.02
     assert learned < plain - 0.01
     assert counted > plain  # what weights that are no counts do
+
+
+def test_intervals_of_scores_that_move_allow_for_how_far_they_did():
+    """The effective number of answers alone tells the noise: intervals then cover about 0.75."""
+    held, wider = [], []
+    for seed in range(6):
+        f, table = moving(seed)
+        board = leaderboard(table, half_life="auto", random_state=0)
+        truth = (f - f.mean())[board.names]
+        held.append(np.mean((board.low <= truth) & (truth <= board.high)))
+        still = leaderboard(table.decayed(60.0), random_state=0)
+        moved = leaderboard(table, half_life=60.0, random_state=0)
+        np.testing.assert_allclose(moved.score, still.score)
+        wider.append(np.median(moved.std / still.std))
+    assert np.mean(held) - 0.75 > 2.0 * np.std(held) / np.sqrt(len(held))
+    assert 1.15 < np.mean(wider) < np.sqrt(2.0)  # the noise of the prior stays
+    plain, endless = (leaderboard(table, half_life=h, random_state=0) for h in (None, np.inf))
+    np.testing.assert_array_equal(plain.std, endless.std)
 
 
 def test_faded_weights_sum_up_to_the_effective_sample_size():

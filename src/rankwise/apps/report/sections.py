@@ -803,7 +803,7 @@ def audit_sections(audit: Audit) -> list[Section]:
     flagged = ", ".join(one.probe for one in audit.flagged)
     text = [
         f"Flagged: {flagged}." if flagged else "Nothing is flagged.",
-        "A flag stands where the evidence clears the bar; every number has its interval.",
+        "A flag (!) stands only where the evidence clears the bar beside it.",
     ]
     text += [f"Not looked at: {name}, since {why}." for name, why in audit.left_out.items()]
     rows = [["probe", "what the answers say", "bar for a flag"]]

@@ -136,6 +136,11 @@ class Cells:
         pattern = self._pattern
         return csr_array((weight, pattern.indices, pattern.indptr), shape=pattern.shape)
 
+    def weighing(self, share: float) -> Self:
+        """Return the same answers, each of which counts for a share of one."""
+        won, lost, tied = share * self.won, share * self.lost, share * self.tied
+        return replace(self, won=won, lost=lost, tied=tied)
+
     def scatter(self, values: FloatArray) -> FloatArray:
         """Add values to first items and subtract them from second ones."""
         plus = sum_by(self.first, values, self.n_items)

@@ -246,7 +246,8 @@ def leaderboard(
     half_life : float or "auto", optional
         Days after which the weight of a comparison is halved; needs dates. ``"auto"`` takes what
         predicts later comparisons from earlier ones best, among half-lives from a 64th of the time
-        that the comparisons span to no decay at all; it costs up to 45 fits.
+        that the comparisons span to no decay at all; it costs up to 45 fits. Intervals are of the
+        last scores, and allow for how far they moved.
     deviation : float, optional
         Standard deviation of the scores; by default learned. ``numpy.inf`` is no prior at all,
         maximum likelihood, for items of which each has lost, if indirectly, to every other one.
@@ -313,7 +314,8 @@ def leaderboard(
         if isinstance(half_life, str) and half_life == "auto":
             half_life = learned_half_life(table, rating.of_comparisons)
             notes = (_half_life_note(half_life),)
-        table = table if half_life is None else table.decayed(half_life)
+        if half_life is not None:
+            table, rating = rating.faded(table, half_life)
         board = rating.of_comparisons(table)
         reading = (*table.reading, *notes, *_group_note(board))
         return replace(board, reading_=reading, auditor=partial(_audited, rating, table))
@@ -359,7 +361,7 @@ def _audited(rating: _Rating, table: ComparisonTable, board: Leaderboard) -> Aud
     """Return the audit of a leaderboard made from a table."""
 
     def rate(
-        table: ComparisonTable, *, first: bool = False, clustered: bool = False
+        table: ComparisonTable, *, first: bool = rating.first, clustered: bool = False
     ) -> Leaderboard:
         other = replace(rating, clustered="question" if clustered else False, first=first)
         return other.of_comparisons(table)
@@ -418,6 +420,22 @@ class _Rating:
     clustered: bool | Literal["question"]
     first: bool
     ties: TieModel | None = None
+    drift_share: float = 1.0
+
+    def faded(self, table: ComparisonTable, half_life: float) -> tuple[ComparisonTable, Self]:
+        """Return comparisons whose weights fade, and what rates them.
+
+        Scores that move are off by the noise of the answers, which the effective number of answers
+        tells, and by how far they moved since: for a random walk that decay follows best, each as
+        much as the other. Their spread is that of the faded weights themselves, whose sum is the
+        ``drift_share`` of the effective number: a half of it where all fades, all of it without
+        decay.
+        """
+        faded = table.decayed(half_life)
+        assert table.date is not None
+        last = int(np.argmax(table.date))
+        share = float(table.weight[last] / faded.weight[last])
+        return faded, replace(self, drift_share=share)
 
     def of_comparisons(self, table: ComparisonTable) -> Leaderboard:
         """Rate items by comparisons of two."""
@@ -523,7 +541,7 @@ class _Rating:
         # scores around their mean with their spread, for every width of the prior
         centres = [_centred(mode.f, group) for _, mode in fit.modes]
         spreads = [
-            ScoreSpread.of(model, mode, self.rng, clustered=bool(self.clustered))
+            ScoreSpread.of(*self._of_now(model, mode), self.rng, clustered=bool(self.clustered))
             for model, mode in fit.modes
         ]
         if group is not None:
@@ -547,6 +565,14 @@ class _Rating:
             judges=fit.judges,
             group=group,
         )
+
+    def _of_now(self, model: ScoreModel, mode: Mode) -> tuple[ScoreModel, Mode]:
+        """Return what the spread of scores that move comes from; judges tell theirs themselves."""
+        if self.drift_share == 1.0 or self.clustered or not isinstance(model, PairedModel):
+            return model, mode
+        cells = model.cells.weighing(self.drift_share)
+        now = replace(model, cells=cells)
+        return now, replace(mode, point=now.expand(*mode.start))
 
     def _ranks(
         self,

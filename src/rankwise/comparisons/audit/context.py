@@ -62,16 +62,16 @@ def clusters(seen: Evidence) -> Finding | None:
     table = seen.table
     if table.question is None or table.question.n_names < 5:
         return None
-    clustered = seen.rate(table, clustered=True)
-    at = {name: place for place, name in enumerate(clustered.names.tolist())}
-    place = [at[name] for name in seen.board.names.tolist()]
-    wide = clustered.high[place] - clustered.low[place]
-    ratio = float(np.median(wide / (seen.board.high - seen.board.low)))
-    leader = float(clustered.best[place[0]])
+    # with and without, whichever of both the leaderboard is
+    plain, clustered = seen.rate(table), seen.rate(table, clustered=True)
+    name = seen.board.names[0]
+    at = {known: place for place, known in enumerate(clustered.names.tolist())}
+    place = [at[known] for known in plain.names.tolist()]
+    ratio = float(np.median((clustered.high - clustered.low)[place] / (plain.high - plain.low)))
+    best = [float(board.best[board.names.tolist().index(name)]) for board in (plain, clustered)]
     said = (
-        f"clustered by question, intervals are {ratio:.2f} times as wide, and "
-        f"{seen.board.names[0]} is the best with probability {leader:.2f} instead of "
-        f"{seen.board.best[0]:.2f}"
+        f"clustered by question, intervals are {ratio:.2f} times as wide, and {name} is the best "
+        f"with probability {best[1]:.2f} instead of {best[0]:.2f}"
     )
     return Finding(
         "clustering by question",

@@ -1,5 +1,6 @@
 """Values of parameters from the texts of their options, read by the rules of the parameters."""
 
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -23,6 +24,10 @@ LARGEST_GRID = 10_000
 """The largest number of values of a grid; more is taken for a typing error."""
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+OF_WORKERS = {"silence_logs": logging.CRITICAL}
+"""Options of workers on this machine: what goes wrong there is said once, by the command."""
 
 
 def kernel_fields() -> dict[str, list[str]]:

@@ -14,7 +14,13 @@ from rankwise.apps.cli.jobs.fits.training import (
     fit_and_save,
     measure_of,
 )
-from rankwise.apps.cli.jobs.parameters import refuse_both, refuse_idle, refuse_if, values_of
+from rankwise.apps.cli.jobs.parameters import (
+    OF_WORKERS,
+    refuse_both,
+    refuse_idle,
+    refuse_if,
+    values_of,
+)
 from rankwise.apps.cli.parameters import flag_of
 from rankwise.apps.distributed.automatic import DaskAutoRanker
 from rankwise.apps.distributed.base import DaskRanker
@@ -96,7 +102,7 @@ def _refuse_what_is_idle(command: ClusterCommand, idle: dict[str, bool]) -> None
 
 def _learned(command: ClusterCommand, ranker: DaskRanker) -> Any:
     options = reading_options(command.train, command.layout)
-    with client_of(command.cluster, command.workers) as client:
+    with client_of(command.cluster, command.workers, **OF_WORKERS) as client:
         return ranker.set_params(client=client).fit_files(command.train, **options).ranker_
 
 
