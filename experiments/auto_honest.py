@@ -1,6 +1,6 @@
 """Whether AutoRanker's honest value is that of new queries.
 
-Each world is drawn again for every fit: queries to learn from, and 2,000 more from the same law to
+Each world is drawn again for every fit: queries to learn from, and 1,000 more from the same law to
 test on. The honest value covers if it is within two standard errors of the test value, the errors
 of both over their queries combined. A law that holds covers about 95 of 100 times. By how much an
 interval of few queries is widened, and that the search is repeated where items are few, was chosen
@@ -20,7 +20,7 @@ N_FITS = 5
 SIZES = (12, 20, 60)
 TOO_FEW = (2, 3, 5)
 FIRST_SEED = 1000
-N_TEST = 2000
+N_TEST = 1000
 MEASURE = "NDCG @ 5"
 
 World = Callable[[np.random.Generator, int], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -99,9 +99,10 @@ WORLDS: dict[str, World] = {
 
 
 def fitted(name: str, X: np.ndarray, y: np.ndarray, qid: np.ndarray) -> AutoRanker:
-    """Return a ranker, in time where the world says so: queries follow each other by their days."""
+    """Return a ranker, in time or on new items where the world says so."""
     time = X[:, 5] if name.endswith("in time") else None
-    return AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid, time=time)
+    folds_by = True if name.startswith("items in") else None
+    return AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid, time=time, folds_by=folds_by)
 
 
 def _errors(name: str, n_queries: int) -> tuple[np.ndarray, np.ndarray]:

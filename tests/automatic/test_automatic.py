@@ -824,8 +824,8 @@ def test_what_few_items_are_measured_by_has_not_seen_their_grades(kind, monkeypa
     rng = np.random.default_rng(5)
     first = AutoRanker(MEASURE, time_budget=None).fit(rows, y, qid=given, time=time, folds_by=item)
     ((before, folds),) = found
-    rounds = folds.merged(auto_ranker.N_REPEATS).rounds
-    assert first.n_repeats_ == len(rounds)
+    rounds = folds.merged(auto_ranker.N_REPEATS[kind != "items"]).rounds
+    assert first.n_repeats_ == len(rounds) - (kind == "in time")
     kept, out = rounds[-1]
     if item is not None:
         assert not set(item[kept]) & set(item[out])
@@ -841,7 +841,9 @@ def test_what_few_items_are_measured_by_has_not_seen_their_grades(kind, monkeypa
 def test_a_choice_by_few_queries_that_was_not_measured_by_itself_is_said(monkeypatch):
     X, y, qid = drawn(n_queries=15)
     ranker = AutoRanker(MEASURE, time_budget=None).fit(X, y, qid=qid)
-    assert ranker.n_repeats_ == 5
+    assert ranker.n_repeats_ == 10
+    many = drawn(n_queries=30)
+    assert AutoRanker(MEASURE, time_budget=None).fit(*many[:2], qid=many[2]).n_repeats_ == 5
     assert "was not repeated" not in ranker.report()
     short = AutoRanker(MEASURE, time_budget=1e-6).fit(X, y, qid=qid)
     assert short.n_repeats_ == 0

@@ -77,9 +77,11 @@ LEAST_ITEMS = 3
 HELD_OUT = 0.1
 """Share of the queries that are held out of large tables."""
 
-FEW_ITEMS, N_REPEATS = 1_000, 5
-"""Number of items below which the whole search is repeated, so many times, to measure the choice:
-experiments/auto_honest.py finds no bias above that would need it."""
+FEW_ITEMS = 1_000
+"""Number of items below which the whole search is repeated without each part of the queries."""
+
+FEW_PARTS, N_REPEATS = 30, {True: 10, False: 5}
+"""Number of queries below which there are more repeats: a fifth of few queries is missed."""
 
 FEW_QUERIES = 100
 """Number of queries below which a value that needed repeats and has none may be too high."""
@@ -118,7 +120,8 @@ class AutoRanker(SumOfRankers):
 
     To estimate how good it is, for each fold the other folds choose settings and weights again, and
     their choice is measured on this fold. The mean over all queries is `honest_value_`. With fewer
-    than 1,000 items, the whole search is repeated without each fifth of the queries.
+    than 1,000 items, the whole search is repeated without each fifth of the queries (each tenth of
+    fewer than 30).
 
     Parameters
     ----------
@@ -379,11 +382,14 @@ class AutoRanker(SumOfRankers):
         a search that never saw it does not. None if time or Ctrl-C ended it.
         """
         data, scores = trial.data, np.full(trial.data.n_items, np.nan)
-        rounds = trial.folds.merged(N_REPEATS).rounds
-        for kept, out in rounds[1:] if trial.folds.is_forward else rounds:
+        is_few = data.has_qid and data.queries.n_queries < FEW_PARTS
+        rounds = trial.folds.merged(N_REPEATS[is_few]).rounds
+        rounds = (
+            rounds[1:] if trial.folds.is_forward else rounds
+        )  # the first has no parts before it
+        for kept, out in rounds:
             part = clone(self).set_params(progress=False)
             vars(part).update({k: v for k, v in vars(self).items() if k in GIVEN})
-            part.cv = min(part.cv or N_REPEATS, N_REPEATS)
             new_of_part = None if new is None else replace(new, item=new.item[kept])
             days_of_part = None if days is None else days[kept]
             try:
