@@ -16,7 +16,7 @@ from rankwise import PreferenceGP, SquaredExponential
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import sweep_sites
 from rankwise.comparisons.gp.inference.likelihood import Probit
-from rankwise.comparisons.gp.inference.prior import factorize_kernel
+from rankwise.comparisons.gp.inference.prior import factorize_kernel, moments_under
 
 PEERS = ["botorch", "torch"]
 N_ITEMS, N_PAIRS, N_TEST, N_FITS, N_ROUNDS = 350, 3500, 5000, 2, 20
@@ -139,9 +139,10 @@ def sweep_row() -> Row:
     K = SquaredExponential(2.0, 0.3)(X, X)
     prior = factorize_kernel(K, comparisons)
     sites = np.concatenate([np.full(comparisons.n_pairs, 0.1), np.zeros(comparisons.n_pairs)])
+    here = partial(moments_under, prior)
     return within(
         f"one EP sweep, 1,000 items, 20,000 comparisons, rank {prior.rank}",
-        lambda: sweep_sites(prior, Probit(), sites, clip=True),
+        lambda: sweep_sites(prior, Probit(), here, prior.copies, sites, True),
         "one Cholesky of that order",
         lambda: cholesky(K + np.eye(len(K)), lower=True, check_finite=False),
         15,

@@ -13,6 +13,7 @@ import contextlib
 import io
 import sys
 import time
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,7 +36,11 @@ from rankwise import (
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import sweep_sites
 from rankwise.comparisons.gp.inference.likelihood import Probit
-from rankwise.comparisons.gp.inference.prior import DeviceMoments, factorize_kernel
+from rankwise.comparisons.gp.inference.prior import (
+    DeviceMoments,
+    factorize_kernel,
+    moments_under,
+)
 from rankwise.core.namespaces import cholesky, like, place
 from rankwise.features.kernels import own_product, single_product
 from rankwise.graph.preference_graph import PreferenceGraph
@@ -213,11 +218,11 @@ def others(sizes, device, deadline):
     rows = X[comparisons.items]
     prior = factorize_kernel(KERNEL(rows, rows), comparisons)
     sites = np.repeat([1.0, 0.5], comparisons.n_pairs)
-    moments = DeviceMoments.of(prior, place(device))
+    moments, here = DeviceMoments.of(prior, place(device)), partial(moments_under, prior)
     compare(
         f"a sweep, {n_compared} items, {n_pairs} comparisons",
-        lambda: sweep_sites(prior, Probit(), sites, clip=True, moments=moments),
-        lambda: sweep_sites(prior, Probit(), sites, clip=True),
+        lambda: sweep_sites(prior, Probit(), moments, prior.copies, sites, True),
+        lambda: sweep_sites(prior, Probit(), here, prior.copies, sites, True),
         lambda sweep: sweep.mean, device, deadline, 3,
     )  # fmt: skip
 

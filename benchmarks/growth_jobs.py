@@ -1,6 +1,7 @@
 """The jobs whose growth is measured: each function prepares one, of the sizes it is given."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -22,7 +23,7 @@ from rankwise import (
 from rankwise.comparisons.gp.inference.comparisons import Comparisons
 from rankwise.comparisons.gp.inference.ep import sweep_sites
 from rankwise.comparisons.gp.inference.likelihood import Probit
-from rankwise.comparisons.gp.inference.prior import factorize_kernel
+from rankwise.comparisons.gp.inference.prior import factorize_kernel, moments_under
 from rankwise.core.queries import TrainingData
 from rankwise.features.function_space import smallest_space
 from rankwise.selection.holdouts import Folds
@@ -122,7 +123,8 @@ def sweep(n_items: int, n_pairs: int) -> Job:
     comparisons = Comparisons.from_pairs(draw_pairs(6.0 * np.sin(3.0 * X[:, 0]), n_pairs, rng))
     prior = factorize_kernel(SquaredExponential(2.0, 0.3)(X, X), comparisons)
     sites = np.concatenate([np.full(comparisons.n_pairs, 0.1), np.zeros(comparisons.n_pairs)])
-    return lambda: sweep_sites(prior, Probit(), sites, clip=True)
+    here = partial(moments_under, prior)
+    return lambda: sweep_sites(prior, Probit(), here, prior.copies, sites, True)
 
 
 def oracle(n_queries: int, query_size: int) -> Job:
