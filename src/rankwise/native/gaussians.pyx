@@ -186,7 +186,7 @@ def gaussian_scores(const double[:, ::1] X, const double[::1] shift, const doubl
     cdef Py_ssize_t i, j, k
     cdef double total
     cdef Py_ssize_t size = ROWS * n_tiles * LANES
-    # sums and exponents begin with a line of the cache; then come left, and columns that are left over
+    # sums and exponents begin with a line of the cache; then come left, and columns left over
     cdef double[::1] room = np.empty(8 + 2 * size + (ROWS * n_tiles + LANES) * depth + LANES)
     cdef double *sums = &room[0] + (64 - <size_t>&room[0] % 64) // sizeof(double)
     cdef double *exponents = sums + size
