@@ -24,14 +24,14 @@ from rankwise.automatic.from_comparisons import (
     net_wins,
     try_pair_family,
 )
-from rankwise.automatic.next_query import NextQuery
-from rankwise.automatic.repeats import (
+from rankwise.automatic.new_items import (
     LEAST_REPEATED,
     OF_NEW_GROUPS,
     OF_NEW_ITEMS,
     NewItems,
     held_together,
 )
+from rankwise.automatic.next_query import NextQuery
 from rankwise.automatic.results import RankerEntry, RankerLeaderboard
 from rankwise.automatic.sum_of_rankers import (
     SumOfRankers,
@@ -674,7 +674,7 @@ class AutoRanker(SumOfRankers):
                 "line.",
                 *self._said_of_few(),
                 *self._said_of_time(),
-                *self._said_of_repeats(),
+                *self._said_of_new_items(),
             ]
         )
 
@@ -706,7 +706,7 @@ class AutoRanker(SumOfRankers):
             "may be slightly too high."
         ]
 
-    def _said_of_repeats(self) -> list[str]:
+    def _said_of_new_items(self) -> list[str]:
         """Say whether held-out queries hold items that were learned from."""
         if self.honest_value_.unit.endswith((OF_NEW_ITEMS, OF_NEW_GROUPS)):
             return ["Nothing was learned from what is named as new in held-out queries."]

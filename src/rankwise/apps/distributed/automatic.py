@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from rankwise.apps.distributed.base import DaskRanker
-from rankwise.apps.distributed.engine import Engine, dask_module, engine_of
+from rankwise.apps.distributed.closed_form import ClosedFormDaskRanker
+from rankwise.apps.distributed.engine import Engine, dask_module
 from rankwise.apps.distributed.partitions import (
     PartitionRows,
     Partitions,
@@ -33,7 +33,7 @@ from rankwise.automatic.families import (
     SettingsPath,
     Trial,
 )
-from rankwise.automatic.repeats import NewItems
+from rankwise.automatic.new_items import NewItems
 from rankwise.automatic.sum_of_rankers import fit_preparation
 from rankwise.core.arrays import FloatArray
 from rankwise.core.errors import InvalidInputError
@@ -67,7 +67,7 @@ TIES: tuple[Ties, ...] = ("drop", "keep")
 
 
 @final
-class DaskAutoRanker(DaskRanker):
+class DaskAutoRanker(ClosedFormDaskRanker):
     """Find a good linear ranker for raw features on a Dask cluster, and say how good it is.
 
     As `AutoRanker` does, rankers on features scaled or ranked inside queries, with ties dropped and
@@ -76,6 +76,7 @@ class DaskAutoRanker(DaskRanker):
     sends the statistics of its queries for each setting. Some queries are held out and sent whole;
     their statistics are added for the final fit, which is exact. The result does not depend on how
     the data are partitioned. The rows of each split query are first moved to one partition.
+    Queries must be given.
 
     Parameters
     ----------
@@ -121,23 +122,6 @@ class DaskAutoRanker(DaskRanker):
         self.measure = measure
         self.random_state = random_state
         self.client = client
-
-    def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from Dask collections; queries may be split over partitions.
-
-        Parameters
-        ----------
-        X : Dask array or dataframe, (n_items, n_features)
-            The items.
-        y : Dask array, series or array, (n_items,); or name of a column
-            Scores, higher is better.
-        qid : as y
-            The query of each item, of any type; it must be given.
-        sample_weight : as y, optional
-            Weights of the items.
-        """
-        with engine_of(self.client) as engine:
-            return self._keep(Partitions.of(engine, X, y, qid, sample_weight))
 
     def _keep(self, partitions: Partitions, validation: Partitions | None = None) -> Self:
         self.ranker_ = self._learn(partitions, validation)

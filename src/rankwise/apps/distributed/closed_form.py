@@ -43,8 +43,6 @@ from rankwise.selection.refits import Elsewhere
 class ClosedFormDaskRanker(DaskRanker, ABC):
     """A ranker that learns from statistics alone."""
 
-    query_weight: QueryWeight
-
     def fit(self, X: Any, y: Any, qid: Any = None, sample_weight: Any = None) -> Self:
         """Learn from Dask collections; queries may be split over partitions.
 

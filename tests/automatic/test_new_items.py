@@ -6,7 +6,7 @@ import pytest
 
 from rankwise import AutoRanker, InvalidInputError, evaluate
 from rankwise.automatic.families import Trial
-from rankwise.automatic.repeats import (
+from rankwise.automatic.new_items import (
     LEAST_KEPT,
     NewItems,
     items_of_rows,
